@@ -68,6 +68,7 @@ var handlerNotEntered = []ErrorName{
 	{Name: "Lambda.InvalidParameterValueException", Why: "a parameter of the request is not valid"},
 	{Name: "Lambda.InvalidRequestContentException", Why: "the request is not JSON"},
 	{Name: "Lambda.RequestTooLargeException", Why: "the request is too large"},
+	{Name: "Lambda.RequestEntityTooLargeException", Why: "the request is too large; the code that the service sends"},
 	{Name: "Lambda.UnsupportedMediaTypeException", Why: "the request's media type is not JSON"},
 	{Name: "Lambda.InvalidRuntimeException", Why: "the runtime is not supported"},
 	{Name: "Lambda.InvalidZipFileException", Why: "the package can't be unpacked"},

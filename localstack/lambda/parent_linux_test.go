@@ -1,0 +1,3 @@
+package lambda_test
+
+const diesWithParent = true

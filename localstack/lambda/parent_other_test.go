@@ -1,0 +1,5 @@
+//go:build !linux
+
+package lambda_test
+
+const diesWithParent = false

@@ -1,0 +1,464 @@
+package lambda_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/onceward/onceward/localstack/lambda"
+)
+
+func TestIdleSandboxIsReusedAndColdStartIsReported(t *testing.T) {
+	t.Parallel()
+	s := start(t, lambda.Options{})
+	first := invoke(t, s, order{Do: "facts"})
+	second := invoke(t, s, order{Do: "facts"})
+	a, b := factsOf(t, first), factsOf(t, second)
+	if a.PID != b.PID {
+		t.Errorf("two processes %s and %s for two calls in turn", a.PID, b.PID)
+	}
+	if a.RequestID == b.RequestID || a.RequestID != first.RequestID || b.RequestID != second.RequestID {
+		t.Errorf("request ids %q %q, told %q %q", a.RequestID, b.RequestID, first.RequestID, second.RequestID)
+	}
+	if !bytes.Contains(first.LogTail, []byte("Init Duration: ")) || bytes.Contains(second.LogTail, []byte("Init Duration: ")) {
+		t.Errorf("reports:\n%s\n%s", first.LogTail, second.LogTail)
+	}
+}
+
+func TestSixteenCallsAtOnceRunInSixteenSandboxesWithTheirOwnKeys(t *testing.T) {
+	t.Parallel()
+	s := start(t, lambda.Options{})
+	bell := newDoorbell(t)
+	results := make([]lambda.Result, 16)
+	var wg sync.WaitGroup
+	for i := range results {
+		wg.Go(func() { results[i] = invoke(t, s, bell.order()) })
+	}
+	// All sixteen are inside their handlers before the first may go on.
+	var conns []io.Writer
+	for range results {
+		conns = append(conns, bell.wait(t))
+	}
+	for _, conn := range conns {
+		if _, err := io.WriteString(conn, "go\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+	pids, keys := map[string]bool{}, map[string]bool{}
+	for _, r := range results {
+		f := factsOf(t, r)
+		pids[f.PID], keys[f.AccessKey] = true, true
+		if got := s.Caller(f.AccessKey); got != "f" {
+			t.Errorf("key %s belongs to %q", f.AccessKey, got)
+		}
+	}
+	if len(pids) != 16 || len(keys) != 16 {
+		t.Errorf("%d processes, %d keys, want 16 each", len(pids), len(keys))
+	}
+	again := factsOf(t, invoke(t, s, order{Do: "facts"}))
+	if !pids[again.PID] {
+		t.Error("a seventeenth process though sixteen were idle")
+	}
+	s.Close()
+	if got := s.Caller(again.AccessKey); got != "" {
+		t.Errorf("the key of a dead sandbox still belongs to %q", got)
+	}
+}
+
+func TestCallsBeyondTheLimitAreThrottledUnentered(t *testing.T) {
+	t.Parallel()
+	s := start(t, lambda.Options{MaxSandboxes: 1})
+	bell := newDoorbell(t)
+	done := make(chan lambda.Result, 1)
+	go func() { done <- invoke(t, s, bell.order()) }()
+	conn := bell.wait(t)
+	_, err := s.Invoke(t.Context(), lambda.Invocation{Function: "f"})
+	refused, ok := errors.AsType[*lambda.APIError](err)
+	if !ok || refused.Code != "TooManyRequestsException" || refused.Status != 429 {
+		t.Errorf("got %v", err)
+	}
+	if _, err := io.WriteString(conn, "go\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if r := invoke(t, s, order{}); r.FunctionError != "" {
+		t.Errorf("after room was made: %s", r.Payload)
+	}
+}
+
+func TestSandboxSeesItsOwnSettingsAndNothingOfOurs(t *testing.T) {
+	t.Setenv("ONCEWARD_SECRET_OF_THE_HOST", "x")
+	f := function(t, "f")
+	f.Env["COLOUR"] = "green"
+	f.MemoryMB = 256
+	f.Aliases = []string{"live"}
+	s := start(t, lambda.Options{Endpoint: "http://127.0.0.1:4566"}, f)
+	result, err := s.Invoke(t.Context(), lambda.Invocation{
+		Function: "f:live", Payload: []byte(`{"do":"facts"}`), TraceID: "Root=1-5759e988-bd862e3fe1be46a994272793",
+		ClientContext: `{"custom":{"who":"ann"}}`,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := factsOf(t, result)
+	env := map[string]string{}
+	for _, pair := range got.Env {
+		name, value, _ := strings.Cut(pair, "=")
+		env[name] = value
+	}
+	for name, want := range map[string]string{
+		"AWS_LAMBDA_FUNCTION_NAME": "f", "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "256",
+		"AWS_LAMBDA_LOG_GROUP_NAME": "/aws/lambda/f", "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": "http://127.0.0.1:4566",
+		"_HANDLER": "bootstrap", "LAMBDA_TASK_ROOT": filepath.Dir(f.Path), "COLOUR": "green", "PATH": os.Getenv("PATH"),
+	} {
+		if env[name] != want {
+			t.Errorf("%s is %q, want %q", name, env[name], want)
+		}
+	}
+	allowed := []string{
+		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_EXECUTION_ENV", "AWS_LAMBDA_INITIALIZATION_TYPE",
+		"AWS_LAMBDA_LOG_STREAM_NAME", "AWS_LAMBDA_RUNTIME_API", "HOME", "TMPDIR", "TZ", programVariable, "_X_AMZN_TRACE_ID",
+		"AWS_LAMBDA_FUNCTION_NAME", "AWS_LAMBDA_FUNCTION_VERSION", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "AWS_LAMBDA_LOG_GROUP_NAME",
+		"AWS_REGION", "AWS_ENDPOINT_URL", "_HANDLER", "LAMBDA_TASK_ROOT", "COLOUR", "PATH",
+	}
+	for name := range env {
+		if !slices.Contains(allowed, name) {
+			t.Errorf("the sandbox sees %s", name)
+		}
+	}
+	if got.ARN != "arn:aws:lambda:us-east-1:000000000000:function:f:live" || got.ClientContext["who"] != "ann" ||
+		got.Trace != "Root=1-5759e988-bd862e3fe1be46a994272793" {
+		t.Errorf("got %q %v %q", got.ARN, got.ClientContext, got.Trace)
+	}
+	if got.Left > time.Minute || got.Left < 30*time.Second {
+		t.Errorf("%v left of a timeout of one minute", got.Left)
+	}
+}
+
+func TestFailuresAreWordedAsOnAWS(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		do, kind, message, log string
+	}{
+		{"error", "errorString", "no such account", ""},
+		{"panic", "string", "broken", ""},
+		{"exit 0", "Runtime.ExitError", "RequestId: ID Error: Runtime exited without providing a reason", "Status: error\tError Type: Runtime.ExitError"},
+		{"exit 7", "Runtime.ExitError", "RequestId: ID Error: Runtime exited with error: exit status 7", "Status: error\tError Type: Runtime.ExitError"},
+	} {
+		t.Run(c.do, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, lambda.Options{})
+			r := invoke(t, s, order{Do: c.do})
+			checkFailure(t, r, c.kind, c.message)
+			if !bytes.Contains(r.LogTail, []byte(c.log)) {
+				t.Errorf("log:\n%s", r.LogTail)
+			}
+			if r := invoke(t, s, order{}); r.FunctionError != "" || string(r.Payload) != `"done"` {
+				t.Errorf("the next call: %s %s", r.FunctionError, r.Payload)
+			}
+		})
+	}
+}
+
+func checkFailure(t *testing.T, r lambda.Result, kind, message string) {
+	t.Helper()
+	var got struct {
+		Type    string `json:"errorType"`
+		Message string `json:"errorMessage"`
+	}
+	if err := json.Unmarshal(r.Payload, &got); err != nil {
+		t.Fatalf("%s: %v", r.Payload, err)
+	}
+	want := strings.ReplaceAll(message, "ID", r.RequestID)
+	if r.FunctionError != "Unhandled" || got.Type != kind || strings.ReplaceAll(message, "RequestId: ID", "RequestId: "+r.RequestID) != got.Message {
+		t.Errorf("got %s %s %q, want Unhandled %s %q", r.FunctionError, got.Type, got.Message, kind, want)
+	}
+}
+
+func TestTimeoutKillsTheSandboxAndTheNextCallGetsAnother(t *testing.T) {
+	t.Parallel()
+	f := function(t, "f")
+	f.Timeout = 1250 * time.Millisecond
+	s := start(t, lambda.Options{}, f)
+	bell := newDoorbell(t)
+	done := make(chan lambda.Result, 1)
+	go func() { done <- invoke(t, s, bell.order()) }()
+	conn := bell.wait(t)
+	r := <-done
+	checkFailure(t, r, "Sandbox.Timedout", "RequestId: ID Error: Task timed out after 1.25 seconds")
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("the process lives on")
+	}
+	for _, want := range []string{r.RequestID + " Task timed out after 1.25 seconds\nEND RequestId: " + r.RequestID, "Status: timeout"} {
+		if !bytes.Contains(r.LogTail, []byte(want)) {
+			t.Errorf("log lacks %q:\n%s", want, r.LogTail)
+		}
+	}
+	if r := invoke(t, s, order{}); r.FunctionError != "" {
+		t.Errorf("the next call: %s", r.Payload)
+	}
+}
+
+func TestKillEndsOnlySandboxesThatRunAnInvocation(t *testing.T) {
+	t.Parallel()
+	other := function(t, "other")
+	s := start(t, lambda.Options{}, function(t, "f"), other)
+	bell := newDoorbell(t)
+	done := make(chan lambda.Result, 2)
+	for range 2 {
+		go func() { done <- invoke(t, s, bell.order()) }()
+	}
+	busy, freed := bell.wait(t), bell.wait(t)
+	if _, err := io.WriteString(freed, "go\n"); err != nil {
+		t.Fatal(err)
+	}
+	idle := factsOf(t, <-done)
+	if n := s.Kill("other"); n != 0 {
+		t.Errorf("killed %d of a function that doesn't run", n)
+	}
+	if n := s.Kill("f"); n != 1 {
+		t.Errorf("killed %d, want the busy one", n)
+	}
+	checkFailure(t, <-done, "Runtime.ExitError", "RequestId: ID Error: Runtime exited with error: signal: killed")
+	if _, err := busy.Read(make([]byte, 1)); err == nil {
+		t.Error("the process lives on")
+	}
+	if again := factsOf(t, invoke(t, s, order{Do: "facts"})); again.PID != idle.PID {
+		t.Error("the idle sandbox was killed too")
+	}
+	if n := s.KillByAccessKey(idle.AccessKey); n != 1 {
+		t.Errorf("killed %d by key", n)
+	}
+	if n := s.KillByAccessKey(idle.AccessKey); n != 0 {
+		t.Errorf("killed %d by the key of a dead sandbox", n)
+	}
+	if again := factsOf(t, invoke(t, s, order{Do: "facts"})); again.AccessKey == idle.AccessKey {
+		t.Error("a dead sandbox answered")
+	}
+}
+
+func TestWhoStopsWaitingDoesNotStopTheSandbox(t *testing.T) {
+	t.Parallel()
+	ended := make(reports, 1)
+	s := start(t, lambda.Options{Logs: ended})
+	bell := newDoorbell(t)
+	payload, err := json.Marshal(bell.order())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Invoke(ctx, lambda.Invocation{Function: "f", Payload: payload})
+		done <- err
+	}()
+	conn := bell.wait(t)
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	if n, err := io.WriteString(conn, "go\n"); err != nil || n == 0 {
+		t.Fatalf("the sandbox was stopped: %v", err)
+	}
+	if report := <-ended; strings.Contains(report, "Status") {
+		t.Errorf("the invocation did not end well: %s", report)
+	}
+}
+
+func TestFailedStartIsRepeatedOnceWithinTheInvocation(t *testing.T) {
+	t.Parallel()
+	f := function(t, "f")
+	f.Env[programVariable] = "dies at first start"
+	f.Env["ONCE"] = filepath.Join(t.TempDir(), "once")
+	s := start(t, lambda.Options{}, f)
+	r := invoke(t, s, order{})
+	if r.FunctionError != "" || string(r.Payload) != `"done"` {
+		t.Fatalf("%s %s", r.FunctionError, r.Payload)
+	}
+	var reported bool
+	for _, line := range s.Logs("f") {
+		reported = reported || strings.HasPrefix(line.Text, "INIT_REPORT ") && strings.HasSuffix(line.Text, "Status: error\tError Type: Runtime.ExitError")
+	}
+	if !reported {
+		t.Errorf("log: %v", s.Logs("f"))
+	}
+}
+
+func TestStartThatNeverSucceedsFailsTheInvocation(t *testing.T) {
+	t.Parallel()
+	f := function(t, "f")
+	f.Env[programVariable] = "dies at start"
+	r := invoke(t, start(t, lambda.Options{}, f), order{})
+	checkFailure(t, r, "Runtime.ExitError", "RequestId: ID Error: Runtime exited with error: exit status 3")
+	if !bytes.Contains(r.LogTail, []byte("no settings")) {
+		t.Errorf("log lacks what the process said:\n%s", r.LogTail)
+	}
+
+	f.Env[programVariable] = "hangs at start"
+	f.Timeout = 200 * time.Millisecond
+	r = invoke(t, start(t, lambda.Options{InitTimeout: 100 * time.Millisecond}, f), order{})
+	checkFailure(t, r, "Sandbox.Timedout", "RequestId: ID Error: Task timed out after 0.20 seconds")
+
+	f = function(t, "f")
+	f.Path = filepath.Join(t.TempDir(), "bootstrap")
+	if err := os.WriteFile(f.Path, []byte("no program"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r = invoke(t, start(t, lambda.Options{}, f), order{})
+	checkFailure(t, r, "Runtime.InvalidEntrypoint", "RequestId: ID Error: fork/exec "+f.Path+": exec format error")
+}
+
+func TestPayloadLimitsAreThoseOfAWS(t *testing.T) {
+	t.Parallel()
+	s := start(t, lambda.Options{})
+	if r := invoke(t, s, order{Do: "size", Size: lambda.MaxResponse}); r.FunctionError != "" || len(r.Payload) != lambda.MaxResponse {
+		t.Errorf("the largest answer: %s, %d bytes", r.FunctionError, len(r.Payload))
+	}
+	r := invoke(t, s, order{Do: "size", Size: lambda.MaxResponse + 1})
+	checkFailure(t, r, "Function.ResponseSizeTooLarge", "Response payload size exceeded maximum allowed payload size (6291556 bytes).")
+
+	pad := func(n int) []byte {
+		text := []byte(`{"text":""}`)
+		return slices.Concat(text[:9], bytes.Repeat([]byte("x"), n-len(text)), text[9:])
+	}
+	if _, err := s.Invoke(t.Context(), lambda.Invocation{Function: "f", Payload: pad(lambda.MaxRequest)}); err != nil {
+		t.Errorf("the largest request: %v", err)
+	}
+	_, err := s.Invoke(t.Context(), lambda.Invocation{Function: "f", Payload: pad(lambda.MaxRequest + 1)})
+	if refused, ok := errors.AsType[*lambda.APIError](err); !ok || refused.Status != 413 || refused.Code != "RequestEntityTooLargeException" {
+		t.Errorf("a larger request: %v", err)
+	}
+}
+
+func TestLogTailIsTheLastFourKilobytesOfTheInvocationItself(t *testing.T) {
+	t.Parallel()
+	var all bytes.Buffer
+	s := start(t, lambda.Options{Logs: &all})
+	invoke(t, s, order{Do: "print", Text: "of the first call\n"})
+	text := strings.Repeat("abcdefg\n", 5000) + "bell \x00 and the end without a newline"
+	r := invoke(t, s, order{Do: "print", Text: text})
+	log := string(r.LogTail)
+	if len(log) != 4096 {
+		t.Errorf("%d bytes", len(log))
+	}
+	lines := strings.Split(strings.TrimSuffix(log, "\n"), "\n")
+	if n := len(lines); !strings.HasPrefix(lines[n-1], "REPORT RequestId: "+r.RequestID) || lines[n-2] != "END RequestId: "+r.RequestID ||
+		lines[n-3] != "bell   and the end without a newline" || lines[n-4] != "abcdefg" {
+		t.Errorf("tail:\n%s", log)
+	}
+	short := invoke(t, s, order{Do: "print", Text: "short\n"})
+	want := "START RequestId: " + short.RequestID + " Version: $LATEST\nshort\nEND RequestId: " + short.RequestID + "\nREPORT "
+	if !strings.HasPrefix(string(short.LogTail), want) {
+		t.Errorf("log:\n%s", short.LogTail)
+	}
+	s.Close()
+	if n := strings.Count(all.String(), "f | abcdefg\n"); n != 5000 {
+		t.Errorf("the writer got %d of 5000 lines", n)
+	}
+}
+
+func TestKeptLogIsBounded(t *testing.T) {
+	t.Parallel()
+	s := start(t, lambda.Options{LogBytes: 1000})
+	r := invoke(t, s, order{Do: "print", Text: strings.Repeat("0123456789\n", 500)})
+	total := 0
+	lines := s.Logs("f")
+	for _, line := range lines {
+		total += len(line.Text) + 1
+		if line.RequestID != r.RequestID {
+			t.Errorf("line %q of request %q", line.Text, line.RequestID)
+		}
+	}
+	if total > 1000 || total < 900 || !strings.HasPrefix(lines[len(lines)-1].Text, "REPORT") {
+		t.Errorf("%d bytes kept, last %q", total, lines[len(lines)-1].Text)
+	}
+}
+
+func TestCloseEndsWhatRunsAndRefusesWhatComes(t *testing.T) {
+	t.Parallel()
+	s := start(t, lambda.Options{})
+	bell := newDoorbell(t)
+	done := make(chan lambda.Result, 1)
+	go func() { done <- invoke(t, s, bell.order()) }()
+	bell.wait(t)
+	s.Close()
+	checkFailure(t, <-done, "Runtime.ExitError", "RequestId: ID Error: Runtime exited with error: signal: killed")
+	if _, err := s.Invoke(t.Context(), lambda.Invocation{Function: "f"}); !errors.Is(err, lambda.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.Add(function(t, "g")); !errors.Is(err, lambda.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	s.Close()
+}
+
+func TestFunctionsAreAddedWhileOthersRunAndWrongOnesAreRefusedByField(t *testing.T) {
+	t.Parallel()
+	s := start(t, lambda.Options{})
+	if err := s.Add(function(t, "g")); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Invoke(t.Context(), lambda.Invocation{Function: "g"}); err != nil || r.FunctionError != "" {
+		t.Errorf("%v %s", err, r.Payload)
+	}
+	if err := s.Add(function(t, "g")); !errors.Is(err, lambda.ErrFunctionExists) {
+		t.Errorf("got %v", err)
+	}
+	err := s.Add(lambda.Function{
+		Name: "no name", Path: t.TempDir(), Timeout: time.Hour, MemoryMB: 1, Aliases: []string{"$LATEST"},
+		Env: map[string]string{"AWS_ACCESS_KEY_ID": "x", "a b": "x", "NUL": "\x00"},
+	})
+	refused, ok := errors.AsType[*lambda.FunctionError](err)
+	if !ok {
+		t.Fatalf("got %v", err)
+	}
+	var fields []string
+	for _, f := range refused.Fields {
+		name, _, _ := strings.Cut(f, ":")
+		fields = append(fields, name)
+	}
+	if diff := cmp.Diff([]string{"name", "timeout", "memory", "aliases", "env", "env", "env", "path"}, fields); diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestSandboxesDieWithUsEvenByKill(t *testing.T) {
+	t.Parallel()
+	if !diesWithParent {
+		t.Skip("only Linux kills children with their parent")
+	}
+	bell := newDoorbell(t)
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path)
+	cmd.Env = append(os.Environ(), programVariable+"=host", "MEET="+bell.Addr().String())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	conn := bell.wait(t)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the sandbox outlived its supervisor")
+	}
+}

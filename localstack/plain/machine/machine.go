@@ -1,0 +1,17 @@
+// Package machine holds the state machine round the plain Lambda function: the
+// comparison that the demo pays twice with.
+package machine
+
+import _ "embed"
+
+//go:embed plain.asl.json
+var definition string
+
+// Names of the comparison's resources.
+const (
+	Function = "plain"
+	Name     = "plain-payment"
+)
+
+// Definition returns the state machine's definition.
+func Definition() string { return definition }
