@@ -39,7 +39,6 @@ type Change struct {
 	Approval *Approval
 	Undo     *Undo
 	Outcome  *Outcome
-	Policy   *int
 	Decision *Entry // appended in the same write
 	Evidence *Entry // appended; with [Note] it is all that is written
 }
@@ -95,7 +94,7 @@ func (m Move) StoredIn(r Record) bool {
 	case !r.Exists():
 		return false
 	case m.NotesOnly():
-		return r.LastNote == m.change.Stamp.WriteID
+		return r.HasEvidence(m.change.Stamp.WriteID)
 	case m.change.Decision != nil && r.HasDecision(m.change.Decision.ID):
 		return true
 	}

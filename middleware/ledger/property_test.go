@@ -79,7 +79,7 @@ func (w *world) check(t *rapid.T, before, after Record, m Move) {
 		w.grants++
 	}
 	settled := func(s Status) bool { return s == Completed || s == Failed || s == Compensated }
-	if settled(before.Status) && before.Status != after.Status && after.Status != Compensated && !(before.Flags.Has(Retryable) && after.Status == Started) {
+	if settled(before.Status) && before.Status != after.Status && after.Status != Compensated && (!before.Flags.Has(Retryable) || after.Status != Started) {
 		t.Fatalf("I2: %s became %s", before.State(), after.State())
 	}
 	if wantVersion := before.Version + 1; !m.NotesOnly() && after.Version != wantVersion && before.Exists() {

@@ -123,6 +123,11 @@ func (r Record) HasDecision(id string) bool {
 	return slices.ContainsFunc(r.Decisions, func(e Entry) bool { return e.ID == id })
 }
 
+// HasEvidence reports whether the evidence named id is on the record.
+func (r Record) HasEvidence(id string) bool {
+	return id != "" && id == r.LastNote || slices.ContainsFunc(r.Evidence, func(e Entry) bool { return e.ID == id })
+}
+
 // Effect returns what the record says of the effect.
 func (r Record) Effect() Effect {
 	contradicted := r.Flags.Has(Contradicted)

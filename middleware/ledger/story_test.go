@@ -163,6 +163,7 @@ func effect(word string) Effect {
 // Proves: R22, R24, R25, R26, R27, R28, R33, R34, R35, R109, R110
 func TestStoriesOfOneCallEndAsWritten(t *testing.T) {
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
+		t.Helper()
 		s := newStory(t)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()

@@ -95,7 +95,7 @@ func checkRow(row Row, s State, report func(string, ...any)) {
 		report("%s: runs again unasked although a person has seen an effect", row.Name)
 	case row.Event == Start && toldNothing:
 		report("%s: runs after somebody was told that it did nothing", row.Name)
-	case settled(s.Status) && s.Status != after.Status && !(s.Status == Failed && after.Status == Started && s.Flags.Has(Retryable)) && after.Status != Compensated:
+	case settled(s.Status) && s.Status != after.Status && (s.Status != Failed || after.Status != Started || !s.Flags.Has(Retryable)) && after.Status != Compensated:
 		report("%s: a settled call becomes %s", row.Name, after)
 	case after.Status == Compensated && s.Status != Compensated && row.Event != UndoComplete && row.Event != AcknowledgeUndo:
 		report("%s: compensated unasked", row.Name)

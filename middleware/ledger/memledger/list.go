@@ -1,0 +1,110 @@
+package memledger
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/middleware/ledger"
+)
+
+const defaultLimit = 50
+
+// listed is one line of the list: a record or a wait, with what it is sorted by.
+type listed struct {
+	position
+	record *ledger.Record
+	wait   *ledger.Wait
+}
+
+type position struct {
+	Since int64  `json:"since"`
+	Name  string `json:"name"`
+}
+
+func (p position) compare(q position) int {
+	return cmp.Or(cmp.Compare(p.Since, q.Since), cmp.Compare(p.Name, q.Name))
+}
+
+// Unsettled implements [ledger.Store].
+func (s *Store) Unsettled(ctx context.Context, q ledger.Query) (ledger.Page, error) {
+	from, err := parseCursor(q.Cursor)
+	if err != nil {
+		return ledger.Page{}, err
+	}
+	var lines []listed
+	err = s.step(ctx, Step{Op: Unsettled, Key: ledger.Key{Tenant: q.Tenant}}, func() error {
+		lines = s.unsettled(q.Tenant)
+		return nil
+	})
+	if err != nil {
+		return ledger.Page{}, err
+	}
+	slices.SortFunc(lines, func(a, b listed) int { return a.compare(b.position) })
+	if from != nil {
+		lines = slices.DeleteFunc(lines, func(l listed) bool { return l.compare(*from) <= 0 })
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	return page(lines, limit), nil
+}
+
+func (s *Store) unsettled(tenant string) []listed {
+	var lines []listed
+	for key, r := range s.records {
+		if key.Tenant == tenant && r.State().Unsettled() {
+			r = r.Kept()
+			lines = append(lines, listed{at(r.WaitsSince, key.String()), &r, nil})
+		}
+	}
+	for name, w := range s.waits {
+		if name.call.Tenant == tenant && !w.Rung() {
+			lines = append(lines, listed{at(w.ParkedAt, name.call.String()+"#"+name.id), nil, &w})
+		}
+	}
+	return lines
+}
+
+func page(lines []listed, limit int) ledger.Page {
+	var p ledger.Page
+	for i, l := range lines {
+		if i == limit {
+			p.Next = lines[i-1].cursor()
+			break
+		}
+		if l.record != nil {
+			p.Records = append(p.Records, *l.record)
+		} else {
+			p.Waits = append(p.Waits, *l.wait)
+		}
+	}
+	return p
+}
+
+func at(t time.Time, name string) position { return position{t.UnixMilli(), name} }
+
+func (p position) cursor() string {
+	text, _ := json.Marshal(p) // two plain fields can't fail
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+func parseCursor(cursor string) (*position, error) {
+	if cursor == "" {
+		return nil, nil //nolint:nilnil // no cursor is no position
+	}
+	var p position
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("memledger: %w: cursor", ledger.ErrInvalid)
+	}
+	return &p, nil
+}
