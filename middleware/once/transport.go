@@ -1,0 +1,111 @@
+package once
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/onceward/onceward/middleware/ledger"
+)
+
+// Transport is an [http.RoundTripper] for a tool's own requests. To every write,
+// which is anything but GET and HEAD, it adds the call's key. It sends no write
+// outside a guarded call, from a look-up or after the call's hard
+// deadline; a call's first write that it refuses is marked [NotAttempted]. It
+// keeps net/http from sending a write again by itself when a kept-alive
+// connection dies. Any other failure is left unmarked and so unknown, also one
+// before the first byte. The zero value works; it is safe for concurrent use.
+type Transport struct {
+	// Base sends the requests. Defaults to http.DefaultTransport.
+	Base http.RoundTripper
+
+	// Header carries the key. Defaults to "Idempotency-Key".
+	Header string
+
+	// Short sends [ledger.Key.Short], 26 letters and digits, for receivers with
+	// a length limit. Defaults to the whole key.
+	Short bool
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	base := t.Base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	a, guarded := r.Context().Value(callKey{}).(*attempt)
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == "" {
+		return base.RoundTrip(r)
+	}
+	if err := sendable(a, guarded); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // a RoundTripper always closes it
+		}
+		return nil, mark(err, ledger.Settlement{Effect: ledger.NoEffect, Retryable: true, Code: codeNotAttempted}, a)
+	}
+	a.sent.Store(true)
+	// A connection that is slow to come up must not write after the deadline,
+	// also when the tool took the request's context from somewhere else.
+	ctx, cancel := context.WithTimeout(r.Context(), a.call.Deadline.Sub(a.clock()))
+	r = r.Clone(ctx)
+	t.setKey(r.Header, a.call.Key)
+	resp, err := base.RoundTrip(r)
+	if err != nil {
+		cancel()
+		return resp, err
+	}
+	resp.Body = &cancelBody{resp.Body, cancel}
+	return resp, nil
+}
+
+var (
+	errUnguarded = errors.New("once: Transport: the request's context does not come from a guarded call")
+	errLookUp    = errors.New("once: Transport: a look-up must not write")
+	errDeadline  = errors.New("once: Transport: the call's deadline is over")
+)
+
+func sendable(a *attempt, guarded bool) error {
+	switch {
+	case !guarded:
+		return errUnguarded
+	case a.lookUp:
+		return errLookUp
+	case !a.clock().Before(a.call.Deadline):
+		return errDeadline
+	}
+	return nil
+}
+
+// setKey sets the key under its lower-case name. net/http takes a canonical
+// Idempotency-Key or X-Idempotency-Key for leave to send again by itself; under
+// a map key in lower case it does not know the header, and sends it all the same.
+func (t *Transport) setKey(h http.Header, key ledger.Key) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := h[name]; ok {
+			delete(h, name)
+			h[strings.ToLower(name)] = values
+		}
+	}
+	name, value := t.Header, key.String()
+	if name == "" {
+		name = "Idempotency-Key"
+	}
+	if t.Short {
+		value = key.Short()
+	}
+	h.Del(name)
+	h[strings.ToLower(name)] = []string{value}
+}
+
+// cancelBody ends the request's context with the response.
+type cancelBody struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (b *cancelBody) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
+}
