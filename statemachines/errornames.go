@@ -1,6 +1,10 @@
 package statemachines
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onceward/onceward/internal/names"
+)
 
 // ErrorName is a name that Step Functions may report for an error.
 type ErrorName struct {
@@ -97,7 +101,9 @@ var otherErrors = []ErrorName{
 }
 
 var ownErrors = []ErrorName{
-	{Name: "Onceward.CallUnresolved", Why: "the planner ends a run under the policy fail: a call's outcome is unknown"},
+	{Name: names.FailBadInput, Why: "the planner ends a run whose input it can't read; nothing was called"},
+	{Name: names.FailCallUnresolved, Why: "the planner ends a run under the policy fail: a call's outcome is unknown"},
+	{Name: names.FailTurnRefused, Why: "the planner ends a run whose model asked for more than a turn may hold; nothing of that turn was called"},
 	{Name: "Onceward.PlannerLost", Why: "the planner could not be asked"},
 	{Name: "Onceward.PlannerMisspoke", Why: "the planner's answer is not a known step"},
 	{Name: "Onceward.TurnKeepsBreaking", Why: "the Map over a turn's calls ended in an error three times"},

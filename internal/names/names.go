@@ -20,11 +20,18 @@ const (
 	CallDeskFunction = "CallDeskFunction"
 )
 
+// The names that the planner ends a run with.
+const (
+	FailBadInput       = "Onceward.BadInput"
+	FailCallUnresolved = "Onceward.CallUnresolved"
+	FailTurnRefused    = "Onceward.TurnRefused"
+)
+
 // Environment variables that the functions read.
 const (
 	EnvStage   = "ONCEWARD_STAGE"   // names logs and metrics; no default
 	EnvTable   = "ONCEWARD_TABLE"   // the DynamoDB table; no default
-	EnvTools   = "ONCEWARD_TOOLS"   // JSON object: tool name to function name or ARN
+	EnvTools   = "ONCEWARD_TOOLS"   // JSON object: tool name to {"function": name or ARN, "class": class}
 	EnvBilling = "BILLING_URL"      // where the example's billing service listens
 	EnvClient  = "BILLING_CLIENT"   // the client id that billing-tools signs in with
 	EnvMachine = "ONCEWARD_MACHINE" // ARN of the agent-run state machine

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+
+	"github.com/onceward/onceward/internal/names"
+	"github.com/onceward/onceward/middleware/ledger/dynamoledger"
+	"github.com/onceward/onceward/middleware/once"
+)
+
+type function func(ctx context.Context, payload json.RawMessage) (once.Answer, error)
+
+// newFunction connects the desk to AWS as the environment says.
+func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (function, error) {
+	table := env(names.EnvTable)
+	if table == "" {
+		return nil, fmt.Errorf("call-desk: %s is not set", names.EnvTable)
+	}
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("call-desk: AWS configuration: %w", err)
+	}
+	store, err := dynamoledger.New(dynamodb.NewFromConfig(cfg), table, nil)
+	if err != nil {
+		return nil, err
+	}
+	desk := &Desk{
+		Store: store, Bell: sfn.NewFromConfig(cfg), Now: time.Now, NewID: rand.Text, Log: slog.New(slog.NewJSONHandler(logs, nil)),
+	}
+	return desk.Handle, nil
+}
+
+// must ends the process, which Lambda reports as a failed start.
+func must(f function, err error) function {
+	if err != nil {
+		slog.LogAttrs(context.Background(), slog.LevelError, "can't start", slog.Any("error", err))
+		os.Exit(1)
+	}
+	return f
+}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/onceward/onceward/internal/names"
+	"github.com/onceward/onceward/internal/runs"
+	"github.com/onceward/onceward/middleware/ledger"
+	"github.com/onceward/onceward/middleware/once"
+)
+
+// Planner says what a run does next. Everything that it says is stored first,
+// so each plan may be repeated, killed anywhere and made twice at once.
+type Planner struct {
+	Runs     runs.Store
+	Ledger   ledger.Store
+	Tools    runs.Tools
+	ModelFor func(runs.Input) (Model, error)
+	Machine  string // ARN that the next generation runs on; "": that of the asking execution
+	Now      func() time.Time
+	NewID    func() string // fresh and random, names a write
+	Log      *slog.Logger
+}
+
+// maxLost is how often a plan starts over because somebody else was first.
+const maxLost = 5
+
+// Plan answers one request. An error leaves open what was stored; the state
+// machine repeats the request.
+func (p *Planner) Plan(ctx context.Context, req Request) (Answer, error) {
+	in, model, err := p.read(req)
+	if errors.Is(err, runs.ErrBadInput) {
+		return failed(runs.Failure{Error: names.FailBadInput, Cause: err.Error()}), nil
+	} else if err != nil {
+		return Answer{}, err
+	}
+	for lost := 0; ; lost++ {
+		answer, err := p.plan(ctx, &asked{req: req, in: in, model: model})
+		if errors.Is(err, runs.ErrStale) && lost < maxLost {
+			continue // a plan made at the same time was stored; say what it says
+		}
+		return answer, err
+	}
+}
+
+// asked is one request with what it says of the run.
+type asked struct {
+	req   Request
+	in    runs.Input
+	model Model
+}
+
+func (p *Planner) read(req Request) (runs.Input, Model, error) {
+	in, err := runs.ParseInput(req.Input)
+	if err != nil {
+		return runs.Input{}, nil, err
+	}
+	model, err := p.ModelFor(in)
+	return in, model, err
+}
+
+func (p *Planner) plan(ctx context.Context, a *asked) (Answer, error) {
+	run, err := p.establish(ctx, a)
+	if err != nil {
+		return Answer{}, err
+	}
+	switch run.RoleOf(a.req.Execution.Name) {
+	case runs.Drives:
+	case runs.HandedOver:
+		if run.Ended() {
+			return Answer{Next: StandDown}, nil
+		}
+		return a.handOver(run), nil
+	case runs.Stranger:
+		return Answer{Next: StandDown}, nil
+	}
+	if run.Ended() {
+		return p.ended(ctx, run)
+	}
+	at := run.Step.Where(a.req.Outcomes, a.req.TurnBroken)
+	switch {
+	case at.Plan() < run.Step.Plan:
+		return Answer{Next: StandDown}, nil // the execution has gone on since; nobody waits for this answer
+	case at.Plan() == run.Step.Plan:
+		return p.repeat(ctx, a, run)
+	}
+	return p.advance(ctx, a, run, at)
+}
+
+// establish returns the run, and begins it if there is none.
+func (p *Planner) establish(ctx context.Context, a *asked) (runs.Run, error) {
+	run, err := p.Runs.Load(ctx, a.in.ID)
+	if err != nil || run.Exists() {
+		return run, err
+	}
+	machine := p.Machine
+	if machine == "" {
+		machine = a.req.Execution.StateMachine
+	}
+	// Stored now: that there is a run, and that this execution drives it. If we
+	// stop here the repeated plan finds itself named, and so does whoever looks
+	// for runs without a driver.
+	run, err = p.Runs.Save(ctx, runs.Begin(runs.Start{
+		ID: a.in.ID, Agent: a.in.Agent, Subject: a.in.Subject, Policy: a.in.Policy, Input: a.req.Input,
+		Execution: a.req.Execution.Name, Machine: machine, At: a.req.Execution.StartedAt,
+	}, p.NewID()))
+	if errors.Is(err, runs.ErrStale) {
+		return run, nil // another execution began it
+	}
+	return run, err
+}
+
+// repeat says again what this plan of the execution has already said.
+func (p *Planner) repeat(ctx context.Context, a *asked, run runs.Run) (Answer, error) {
+	turn, err := p.openTurn(ctx, run)
+	if err != nil {
+		return Answer{}, err
+	}
+	return p.callTools(a, run, turn)
+}
+
+// openTurn reads the turn that the run is in.
+func (p *Planner) openTurn(ctx context.Context, run runs.Run) (runs.Turn, error) {
+	if run.Turn == 0 {
+		return runs.Turn{}, nil
+	}
+	turns, err := p.Runs.Turns(ctx, run.Key(), run.Turn)
+	if err != nil {
+		return runs.Turn{}, err
+	}
+	if len(turns) == 0 || turns[0].Number != run.Turn {
+		return runs.Turn{}, fmt.Errorf("planner: %w: turn %d of run %s is missing", runs.ErrCorrupt, run.Turn, run.Key())
+	}
+	return turns[0], nil
+}
+
+// advance goes on from where the execution stands until there is something to
+// call or the run ends.
+func (p *Planner) advance(ctx context.Context, a *asked, run runs.Run, at runs.At) (Answer, error) {
+	turn, err := p.openTurn(ctx, run)
+	if err != nil {
+		return Answer{}, err
+	}
+	run = run.Arrived(turn, at, a.req.Outcomes)
+	for {
+		issue, err := p.closeTurn(ctx, a, run, &turn)
+		switch {
+		case err != nil:
+			return Answer{}, err
+		case len(issue) > 0:
+			return p.issue(ctx, a, run, turn, issue)
+		case unresolvedUnder(run, turn):
+			return p.end(ctx, run, runs.Failure{Error: names.FailCallUnresolved, Cause: unresolvedCause(run, turn)})
+		case turn.Final:
+			return p.end(ctx, run, runs.Failure{})
+		}
+		turn, err = p.nextTurn(ctx, a, run)
+		if errors.Is(err, runs.ErrTurnRefused) {
+			return p.end(ctx, run, runs.Failure{Error: names.FailTurnRefused, Cause: err.Error()})
+		} else if err != nil {
+			return Answer{}, err
+		}
+		run = run.Advanced(turn)
+	}
+}
+
+// nextTurn asks the model, and returns the turn that stands.
+func (p *Planner) nextTurn(ctx context.Context, a *asked, run runs.Run) (runs.Turn, error) {
+	history, err := p.Runs.Turns(ctx, run.Key(), 1)
+	if err != nil {
+		return runs.Turn{}, err
+	}
+	for i, turn := range history {
+		if turn.Number != i+1 {
+			return runs.Turn{}, fmt.Errorf("planner: %w: turn %d of run %s is missing", runs.ErrCorrupt, i+1, run.Key())
+		}
+	}
+	if len(history) > run.Turn {
+		return history[run.Turn], nil // stored by a plan that went no further
+	}
+	proposal, err := a.model.Next(ctx, history)
+	if err != nil {
+		return runs.Turn{}, fmt.Errorf("planner: ask the model: %w", err)
+	}
+	turn := runs.NextTurn(history, proposal, p.Now())
+	if err := runs.CheckTurn(turn); err != nil {
+		return runs.Turn{}, err
+	}
+	// Stored now: the model's answer and its calls' final ids, before any of them
+	// runs. If we stop here the repeated plan adopts it and asks no model.
+	return p.Runs.PutTurn(ctx, run.Key(), turn)
+}
+
+// issue tells the state machine what to call, or to hand over first.
+func (p *Planner) issue(ctx context.Context, a *asked, run runs.Run, turn runs.Turn, open []int) (Answer, error) {
+	if run.HandOverDue() {
+		// Stored now: the next generation drives the run, from the turn that is
+		// open. If we stop here this execution, or the sweeper, starts it by the
+		// name that is stored.
+		moved, err := p.Runs.Save(ctx, run.MovedOn(p.NewID()))
+		if err != nil {
+			return Answer{}, err
+		}
+		p.log(ctx, "handed over", moved)
+		return a.handOver(moved), nil
+	}
+	batch := runs.NextBatch(turn, open, p.Tools)
+	// Stored now: the turn that is open, how far its calls have come and what is
+	// called next. If we stop here nothing has been called, and the repeated plan
+	// says the same.
+	run, err := p.Runs.Save(ctx, run.Issued(batch, p.NewID()))
+	if err != nil {
+		return Answer{}, err
+	}
+	p.log(ctx, "calls issued", run, slog.Int("calls", len(batch)))
+	return p.callTools(a, run, turn)
+}
+
+// callTools is the answer that the run's step stands for.
+func (p *Planner) callTools(a *asked, run runs.Run, turn runs.Turn) (Answer, error) {
+	answer := Answer{Next: CallTools, MaxConcurrency: runs.Concurrency(turn, run.Step.Calls, p.Tools)}
+	policy := run.Policy
+	if policy == "" {
+		policy = ledger.Pause
+	}
+	for _, i := range run.Step.Calls {
+		if i >= len(turn.Calls) {
+			return Answer{}, fmt.Errorf("planner: %w: run %s calls what its turn lacks", runs.ErrCorrupt, run.Key())
+		}
+		call := turn.Calls[i]
+		answer.Calls = append(answer.Calls, ToolCall{
+			Function: p.Tools[call.Tool].Function,
+			Envelope: Envelope{
+				Tenant:    run.Tenant,
+				Run:       once.RunPart{ID: run.ID, StartedAt: run.StartedAt, Agent: run.Agent},
+				Call:      once.CallPart{ID: call.ID, Tool: call.Tool, Turn: turn.Number, Attempt: 1, ArgumentsJSON: call.Arguments},
+				Principal: once.PrincipalPart{Subject: a.in.Subject, Permissions: a.in.Permissions},
+				Policy:    once.PolicyPart{OnIndeterminate: policy},
+			},
+		})
+	}
+	return answer, nil
+}
+
+func (a *asked) handOver(run runs.Run) Answer {
+	return Answer{Next: GoOn, HandOver: &HandOver{StateMachine: run.Machine, Name: run.Driver, Input: a.req.Input}}
+}
+
+// end stores how the run ended, and tells it.
+func (p *Planner) end(ctx context.Context, run runs.Run, failure runs.Failure) (Answer, error) {
+	failure.Cause = ledger.Shorten(failure.Cause, 4<<10)
+	// Stored now: that the run is over, and how. If we stop here the repeated
+	// plan tells it; nothing drives the run any more.
+	run, err := p.Runs.Save(ctx, run.Done(failure, p.Now(), p.NewID()))
+	if err != nil {
+		return Answer{}, err
+	}
+	p.log(ctx, "run ended", run, slog.String("status", string(run.Status)), slog.String("error", failure.Error))
+	return p.ended(ctx, run)
+}
+
+// ended tells how the run ended, each time the same.
+func (p *Planner) ended(ctx context.Context, run runs.Run) (Answer, error) {
+	if err := p.Runs.Expire(ctx, run); err != nil {
+		// Items that stay too long do no harm; a run that ended must end.
+		p.Log.LogAttrs(ctx, slog.LevelWarn, "turns will not expire", slog.String("run", run.ID), slog.Any("error", err))
+	}
+	if run.Status == runs.Failed {
+		return failed(run.Failure), nil
+	}
+	turns, err := p.Runs.Turns(ctx, run.Key(), 1)
+	if err != nil {
+		return Answer{}, err
+	}
+	return succeeded(run, turns)
+}
+
+func (p *Planner) log(ctx context.Context, message string, run runs.Run, attrs ...slog.Attr) {
+	attrs = append(attrs, slog.String("run", run.ID), slog.Int("turn", run.Turn), slog.Int("generation", run.Generation))
+	p.Log.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
+}
