@@ -1,0 +1,15 @@
+// Command billing-tools is the Lambda function that serves the example's tools:
+// find_order reads, issue_credit pays. Both are guarded, so that a credit that
+// was paid is not paid again.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambda"
+)
+
+func main() {
+	lambda.Start(must(newHandler(context.Background(), os.Getenv, os.Stdout)))
+}

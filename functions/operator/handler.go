@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+
+	"github.com/onceward/onceward/internal/names"
+	"github.com/onceward/onceward/internal/operator"
+	"github.com/onceward/onceward/internal/operator/operatorhttp"
+	"github.com/onceward/onceward/internal/operator/sfnbell"
+	"github.com/onceward/onceward/internal/runs"
+	"github.com/onceward/onceward/internal/runs/dynamoruns"
+	"github.com/onceward/onceward/middleware/ledger"
+	"github.com/onceward/onceward/middleware/ledger/dynamoledger"
+)
+
+// lookUpTimeout is longer than any tool function runs (20 s), so that its answer
+// is not given up on while it may still come, and shorter than this function
+// (29 s), which API Gateway waits for no longer than 30 s.
+const lookUpTimeout = 25 * time.Second
+
+type function func(ctx context.Context, event events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error)
+
+// newHandler connects the API to AWS as the environment says. Every missing or
+// wrong variable is named in one error.
+func newHandler(ctx context.Context, env func(string) string, logs io.Writer) (function, error) {
+	log := slog.New(slog.NewJSONHandler(logs, nil))
+	table, err := required(env, names.EnvTable)
+	tools, toolsErr := runs.ParseTools(env(names.EnvTools))
+	if toolsErr != nil {
+		toolsErr = fmt.Errorf("operator: %s: %w", names.EnvTools, toolsErr)
+	}
+	if err := errors.Join(err, toolsErr); err != nil {
+		return nil, err
+	}
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("operator: AWS configuration: %w", err)
+	}
+	database := dynamodb.NewFromConfig(cfg)
+	store, err := dynamoledger.New(database, table, nil)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := dynamoruns.New(database, table, ledger.Retention{})
+	if err != nil {
+		return nil, err
+	}
+	service, err := operator.New(operator.Config{
+		Store: store, Waits: store, History: store, Runs: stored, Log: log,
+		Bell:  sfnbell.New(sfn.NewFromConfig(cfg)),
+		Tools: toolFunctions{client: toolClient(cfg), tools: tools},
+	})
+	if err != nil {
+		return nil, err
+	}
+	api, err := operatorhttp.New(service, log) //nolint:contextcheck // each request brings its own context
+	if err != nil {
+		return nil, err
+	}
+	return behindGateway(api, log), nil
+}
+
+// toolClient invokes tools once: what may still be running is asked again by a
+// person, not by a client.
+func toolClient(cfg aws.Config) *lambda.Client {
+	return lambda.NewFromConfig(cfg, func(o *lambda.Options) {
+		o.Retryer, o.RetryMaxAttempts = aws.NopRetryer{}, 1 // both: the environment may ask for more
+		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(lookUpTimeout)
+	})
+}
+
+func required(env func(string) string, name string) (string, error) {
+	if value := env(name); value != "" {
+		return value, nil
+	}
+	return "", fmt.Errorf("operator: %s is not set", name)
+}
+
+// must ends the process, which Lambda reports as a failed start.
+func must(f function, err error) function {
+	if err != nil {
+		slog.LogAttrs(context.Background(), slog.LevelError, "can't start", slog.Any("error", err))
+		os.Exit(1)
+	}
+	return f
+}

@@ -1,0 +1,161 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/onceward/onceward/internal/runs"
+	"github.com/onceward/onceward/middleware/ledger"
+)
+
+// MaxReason is the largest reason that is accepted, in bytes.
+const MaxReason = 1000
+
+// Command is what every decision carries.
+type Command struct {
+	Key             string // as the request gives it
+	Reason          string
+	ExpectedVersion int64
+	IdempotencyKey  string // "" for none
+}
+
+// Decided is what a decision is answered with. The decision is stored.
+type Decided struct {
+	Record        Record     `json:"record" doc:"As it stands"`
+	Decision      Entry      `json:"decision"`
+	RunWaiting    RunWaiting `json:"run_waiting" enum:"woken,not waiting,no longer waiting,not woken yet,still waiting for a decision" doc:"What became of the parked run. The sweeper wakes one that is not woken yet."`
+	RecordKeeping bool       `json:"record_keeping" doc:"True if the model has been told something else than the record says now, and will not hear of it any more"`
+
+	// Replayed says that the decision had been stored by an earlier request.
+	Replayed bool `json:"-"`
+}
+
+type build func(ledger.Record, ledger.Stamp, ledger.Decision) (ledger.Move, error)
+
+// decide makes one person's decision: load, prove, move, then wake the run.
+// body is all that the person said; under one Idempotency-Key it must not change.
+func (s *Service) decide(ctx context.Context, id Identity, verb string, c Command, body any, move build) (Decided, error) {
+	key, err := keyOf(id, c.Key)
+	if err != nil {
+		return Decided{}, err
+	}
+	name, err := s.decisionName(id, key, c.IdempotencyKey, verb, body)
+	if err != nil {
+		return Decided{}, err
+	}
+	r, err := s.load(ctx, key)
+	if err != nil {
+		return Decided{}, err
+	}
+	if entry, err := name.among(r.Decisions); err != nil {
+		return Decided{}, err
+	} else if entry != nil {
+		return s.decided(ctx, r, *entry, true)
+	}
+	d := ledger.Decision{ID: name.id(), Actor: id.Actor, Reason: strings.TrimSpace(c.Reason), Version: c.ExpectedVersion}
+	made, err := move(r, ledger.Stamp{At: s.cfg.Now(), WriteID: s.cfg.NewID()}, d)
+	if err != nil {
+		return s.refused(ctx, r, name, d, err, move)
+	}
+	after, err := s.apply(ctx, made)
+	if err != nil {
+		if errors.Is(err, ledger.ErrStale) {
+			return s.refused(ctx, after, name, d, err, move)
+		}
+		return Decided{}, problem(OutcomeUnknown, "the ledger did not answer").because(err)
+	}
+	// Stored: the call is decided. If we stop here, its waits are unconfirmed
+	// and the sweeper rings them.
+	entry, err := name.among(after.Decisions)
+	if err != nil || entry == nil {
+		return Decided{}, problem(Internal, "").because(fmt.Errorf("operator: decision %s is stored and not on the record that came back: %w", d.ID, errors.Join(err, ledger.ErrCorrupt)))
+	}
+	return s.decided(ctx, after, *entry, false)
+}
+
+// apply stores the move. When the store does not say whether it did, the same
+// move is sent again: by the decision's id the store knows it if it was stored.
+func (s *Service) apply(ctx context.Context, move ledger.Move) (ledger.Record, error) {
+	return backoff.Retry(ctx, func() (ledger.Record, error) {
+		after, err := s.cfg.Store.Apply(ctx, move)
+		if errors.Is(err, ledger.ErrStale) || errors.Is(err, ledger.ErrInvalid) || errors.Is(err, ledger.ErrCorrupt) {
+			return after, backoff.Permanent(err)
+		}
+		return after, err
+	}, s.patience(ctx)...)
+}
+
+// patience bounds retries by tries and by the time that is left.
+func (s *Service) patience(ctx context.Context) []backoff.RetryOption {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = 100*time.Millisecond, time.Second
+	left := 10 * time.Second
+	if deadline, ok := ctx.Deadline(); ok {
+		left = max(time.Until(deadline)-s.cfg.Reserve, time.Millisecond)
+	}
+	return []backoff.RetryOption{backoff.WithBackOff(pause), backoff.WithMaxTries(5), backoff.WithMaxElapsedTime(left)}
+}
+
+// decided rings, and answers.
+func (s *Service) decided(ctx context.Context, r ledger.Record, entry ledger.Entry, replayed bool) (Decided, error) {
+	ctx, cancel := outliving(ctx)
+	defer cancel()
+	return Decided{
+		Record: *viewOf(r, s.cfg.Now()), Decision: entriesOf([]ledger.Entry{entry}, true)[0],
+		RunWaiting: s.wake(ctx, r, entry.At), RecordKeeping: s.toldOtherwise(ctx, r), Replayed: replayed,
+	}, nil
+}
+
+// outliving returns a context that keeps the deadline and not the cancellation:
+// a client that goes away must not stop the bells of a stored decision.
+func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
+	out := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(out, deadline)
+	}
+	return context.WithCancel(out)
+}
+
+// toldOtherwise reports whether what the model heard of the call, which never
+// changes, is not what the record says now.
+func (s *Service) toldOtherwise(ctx context.Context, r ledger.Record) bool {
+	heard, err := s.heard(ctx, r)
+	if err != nil {
+		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "turn not read after a decision", slog.String("key_hash", r.Key.Short()), slog.Any("error", err))
+	}
+	return heard != nil && heard.Status != tellable(r.Effect())
+}
+
+// tellable is the word that turns keep for what a model heard of an effect.
+func tellable(effect ledger.Effect) string {
+	switch effect {
+	case ledger.Happened:
+		return string(ledger.Completed)
+	case ledger.NoEffect:
+		return string(ledger.Failed)
+	case ledger.Undone:
+		return string(ledger.Compensated)
+	case ledger.Unknown:
+	}
+	return runs.Unresolved
+}
+
+// check adds what is wrong with the parts that every decision has.
+func (c Command) check(wrong *invalid, reasonRequired bool) {
+	reason := strings.TrimSpace(c.Reason)
+	switch {
+	case reason == "" && reasonRequired:
+		wrong.add("body.reason", "is required")
+	case len(reason) > MaxReason:
+		wrong.add("body.reason", fmt.Sprintf("is longer than %d bytes", MaxReason))
+	}
+	if c.ExpectedVersion < 1 {
+		wrong.add("body.expected_version", "is required: the version of the record that you looked at")
+	}
+}

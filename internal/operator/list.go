@@ -1,0 +1,169 @@
+package operator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/middleware/ledger"
+)
+
+// The sizes of a list's page, and how many of the store's pages one request
+// reads before it answers with fewer calls than asked for.
+const (
+	DefaultLimit  = 50
+	MaxLimit      = 200
+	maxStorePages = 20
+)
+
+// Filter narrows a list.
+type Filter struct {
+	Status string // one of the ledger's; with "started" the list also holds calls that are in flight
+	Tool   string
+	Limit  int    // 1 to MaxLimit; 0 means DefaultLimit
+	Cursor string // List.NextCursor of the page before
+}
+
+// Item is one call that needs somebody.
+type Item struct {
+	Key            string `json:"key" doc:"[tenant/]run:call"`
+	RunID          string `json:"run_id"`
+	CallID         string `json:"call_id"`
+	Tool           string `json:"tool"`
+	Agent          string `json:"agent"`
+	Status         string `json:"status"`
+	State          string `json:"state" doc:"The status with its flags"`
+	Effect         string `json:"effect" doc:"none, happened, unknown or undone"`
+	Turn           int    `json:"turn"`
+	Summary        string `json:"summary" doc:"The arguments, redacted"`
+	WaitingSince   string `json:"waiting_since" format:"date-time"`
+	WaitingSeconds int64  `json:"waiting_seconds" doc:"Whole seconds, never negative"`
+	Why            Why    `json:"why" doc:"contradicted, unknown_outcome, executor_overdue, in_flight, awaiting_approval, approved, undo_open or unused_grant"`
+	Version        int64  `json:"version"`
+}
+
+// List is one page of calls, the longest-waiting first.
+type List struct {
+	Items      []Item `json:"items" nullable:"false"`
+	NextCursor string `json:"next_cursor,omitempty" doc:"Opaque; absent on the last page. A page may hold fewer calls than its limit and still have one."`
+}
+
+// List returns the calls of the identity's tenant that need somebody. It comes
+// from an index that may be seconds behind; nothing may be decided from it.
+func (s *Service) List(ctx context.Context, id Identity, f Filter) (List, error) {
+	if err := id.May(ReadCalls); err != nil {
+		return List{}, err
+	}
+	if f.Limit == 0 {
+		f.Limit = DefaultLimit
+	}
+	var wrong invalid
+	if f.Limit < 0 || f.Limit > MaxLimit {
+		wrong.add("query.limit", "want 1 to 200")
+	}
+	if f.Status != "" && !slices.Contains(Listed(), f.Status) {
+		wrong.add("query.status", "not a status")
+	}
+	if err := wrong.problem(); err != nil {
+		return List{}, err
+	}
+	cursor, err := f.open(id)
+	if err != nil {
+		return List{}, err
+	}
+	now := s.cfg.Now()
+	out := List{Items: []Item{}}
+	for range maxStorePages {
+		page, err := s.cfg.Store.Unsettled(ctx, ledger.Query{Tenant: id.Tenant, Cursor: cursor, Limit: f.Limit - len(out.Items)})
+		if errors.Is(err, ledger.ErrInvalid) {
+			return List{}, problem(InvalidCursor, "").because(err)
+		}
+		if err != nil {
+			return List{}, problem(Unavailable, "the list could not be read").because(err)
+		}
+		for _, r := range page.Records {
+			if f.wants(r, id, now) {
+				out.Items = append(out.Items, itemOf(r, now))
+			}
+		}
+		cursor = page.Next
+		if cursor == "" || len(out.Items) >= f.Limit {
+			break
+		}
+	}
+	out.NextCursor = f.seal(id, cursor)
+	return out, nil
+}
+
+func (f Filter) wants(r ledger.Record, id Identity, now time.Time) bool {
+	switch {
+	case r.Key.Tenant != id.Tenant: // the store promises it; another tenant's call must not depend on that
+		return false
+	case f.Tool != "" && f.Tool != r.Tool, f.Status != "" && f.Status != string(r.Status):
+		return false
+	}
+	return r.NeedsSomebody(now) || f.Status == string(ledger.Started)
+}
+
+func itemOf(r ledger.Record, now time.Time) Item {
+	waited := max(now.Sub(r.WaitsSince), 0)
+	return Item{
+		Key: r.Key.String(), RunID: r.Key.RunID, CallID: r.Key.CallID, Tool: r.Tool, Agent: r.Agent, Status: r.Status.String(), State: r.State().String(),
+		Effect: r.Effect().String(), Turn: r.Turn, Summary: r.Summary, WaitingSince: stamp(r.WaitsSince), WaitingSeconds: int64(waited / time.Second),
+		Why: whyOf(r, now), Version: r.Version,
+	}
+}
+
+// Listed returns the statuses that a list can be narrowed to.
+func Listed() []string {
+	var words []string
+	for _, status := range ledger.Statuses() {
+		if status != ledger.Follower { // it has no status of its own
+			words = append(words, string(status))
+		}
+	}
+	return words
+}
+
+// sealed is a cursor as clients hold it: the store's, bound to tenant and filters.
+type sealed struct {
+	V     int    `json:"v"`
+	Of    string `json:"of"`
+	Store string `json:"c"`
+}
+
+func (f Filter) scope(id Identity) string {
+	sum := sha256.Sum256([]byte(id.Tenant + "\x00" + f.Status + "\x00" + f.Tool))
+	return hex.EncodeToString(sum[:8])
+}
+
+func (f Filter) seal(id Identity, cursor string) string {
+	if cursor == "" {
+		return ""
+	}
+	text, err := json.Marshal(sealed{V: 1, Of: f.scope(id), Store: cursor})
+	if err != nil {
+		return "" // three plain fields always encode
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+func (f Filter) open(id Identity) (string, error) {
+	if f.Cursor == "" {
+		return "", nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(f.Cursor)
+	var c sealed
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err != nil || c.V != 1 || c.Of != f.scope(id) || c.Store == "" {
+		return "", problem(InvalidCursor, "").because(err)
+	}
+	return c.Store, nil
+}

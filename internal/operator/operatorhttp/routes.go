@@ -1,0 +1,179 @@
+package operatorhttp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/onceward/onceward/internal/operator"
+)
+
+type listInput struct {
+	Status string `query:"status" enum:"reserved,started,completed,failed,indeterminate,compensated" doc:"Only calls with this status; started adds those whose executor may still be at work"`
+	Tool   string `query:"tool" maxLength:"64" doc:"Only calls of this tool"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"The most calls on a page"`
+	Cursor string `query:"cursor" maxLength:"4096" doc:"next_cursor of the page before, with the same filters"`
+}
+
+type listOutput struct{ Body operator.List }
+
+// KeyPath is the part of a path that names a call; huma fills exported parts only.
+type KeyPath struct {
+	Key string `path:"key" maxLength:"255" doc:"run:call or tenant/run:call, percent-encoded" example:"run-7Q:toolu_01"`
+}
+
+type showOutput struct{ Body operator.Detail }
+
+// DecisionHead is what every decision's path and headers hold.
+type DecisionHead struct {
+	KeyPath
+	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" doc:"Makes a repeat of this request answer the same. Keep it for one decision; another body under it is refused."`
+}
+
+type verdictBody struct {
+	Reason          string `json:"reason" minLength:"1" maxLength:"1000" pattern:"\\S" patternDescription:"text" doc:"Why; kept with the decision"`
+	ExpectedVersion int64  `json:"expected_version" minimum:"1" doc:"The version of the record that you looked at"`
+}
+
+type verdictInput struct {
+	DecisionHead
+	Body verdictBody
+}
+
+type approvalInput struct {
+	DecisionHead
+	Body struct {
+		Reason          string `json:"reason,omitempty" maxLength:"1000" doc:"Why; kept with the decision"`
+		ExpectedVersion int64  `json:"expected_version" minimum:"1" doc:"The version of the record that you looked at"`
+	}
+}
+
+type resolveInput struct {
+	DecisionHead
+	Body struct {
+		Outcome         string          `json:"outcome" enum:"completed,failed" doc:"What you found out. There is no default."`
+		Reason          string          `json:"reason" minLength:"1" maxLength:"1000" pattern:"\\S" patternDescription:"text" doc:"How you found out; the model hears it when the outcome is failed"`
+		ExpectedVersion int64           `json:"expected_version" minimum:"1" doc:"The version of the record that you looked at"`
+		Result          json.RawMessage `json:"result,omitempty" doc:"What the model shall hear as the tool's result; with completed only"`
+		ExternalID      string          `json:"external_id,omitempty" maxLength:"256" doc:"The receiver's name for what was made; with completed only"`
+		AllowRetry      bool            `json:"allow_retry,omitempty" doc:"Grants one more attempt under the same key; with failed only"`
+	}
+}
+
+type reconcileInput struct {
+	KeyPath
+	Body *struct {
+		Reason          string `json:"reason,omitempty" maxLength:"1000" doc:"Kept as evidence"`
+		ExpectedVersion int64  `json:"expected_version,omitempty" minimum:"1" doc:"Ask only if the record is at this version"`
+	}
+}
+
+type decisionOutput struct {
+	Replayed string `header:"Idempotency-Replayed" doc:"true if an earlier request had stored this decision"`
+	Body     operator.Decided
+}
+
+type reconcileOutput struct{ Body operator.Reconciled }
+
+func (s *server) addReads(api huma.API) {
+	add(api, operator.ReadCalls, huma.Operation{
+		OperationID: "list-tool-executions", Method: http.MethodGet, Path: "/v1/tool-executions", Summary: "Calls that need somebody",
+		Description: "The tenant's calls that need somebody, the longest-waiting first: unknown outcomes, approvals, executors past their deadline, unused grants, contradictions, open undos. It may be seconds behind; read a call before deciding on it.",
+	}, func(ctx context.Context, in *listInput) (*listOutput, error) {
+		list, err := s.service.List(ctx, identityOf(ctx), operator.Filter{Status: in.Status, Tool: in.Tool, Limit: in.Limit, Cursor: in.Cursor})
+		return &listOutput{list}, err
+	})
+	add(api, operator.ReadCalls, huma.Operation{
+		OperationID: "show-tool-execution", Method: http.MethodGet, Path: "/v1/tool-executions/{key}", Summary: "One call",
+		Description: "The record, every decision and piece of evidence, the result, the receiver's id and what the model heard. Read consistently.",
+	}, func(ctx context.Context, in *KeyPath) (*showOutput, error) {
+		detail, err := s.service.Show(ctx, identityOf(ctx), in.Key)
+		return &showOutput{detail}, err
+	})
+}
+
+func (s *server) addDecisions(api huma.API) {
+	add(api, operator.DecideCalls, decision("resolve", "Settle an unknown call",
+		"Records what became of a call whose outcome nobody knows, and wakes its run. Of several decisions one wins; the others are answered 409 with the winner. The decision stands even if the run can't be woken, see run_waiting."),
+		func(ctx context.Context, in *resolveInput) (*decisionOutput, error) {
+			return answer(s.service.Resolve(ctx, identityOf(ctx), operator.Resolution{
+				Command: in.command(in.Body.Reason, in.Body.ExpectedVersion),
+				Outcome: in.Body.Outcome, Result: in.Body.Result, ExternalID: in.Body.ExternalID, AllowRetry: in.Body.AllowRetry,
+			}))
+		})
+	add(api, operator.DecideCalls, decision("approve", "Let a reserved call start", "While its approval window is open."),
+		func(ctx context.Context, in *approvalInput) (*decisionOutput, error) {
+			return answer(s.service.Approve(ctx, identityOf(ctx), in.command(in.Body.Reason, in.Body.ExpectedVersion)))
+		})
+	verdicts := []struct {
+		verb, summary, description string
+		do                         func(context.Context, operator.Identity, operator.Command) (operator.Decided, error)
+	}{
+		{"deny", "End a reserved call", "It never runs; the model hears the reason.", s.service.Deny},
+		{"withdraw", "Take back the right to run again", "Of a failed call that may be retried, with or without a grant.", s.service.Withdraw},
+		{"acknowledge", "Clear a contradiction", "A late outcome said what the status denies, and somebody has looked. The status stays.", s.service.Acknowledge},
+	}
+	for _, v := range verdicts {
+		add(api, operator.DecideCalls, decision(v.verb, v.summary, v.description), func(ctx context.Context, in *verdictInput) (*decisionOutput, error) {
+			return answer(v.do(ctx, identityOf(ctx), in.command(in.Body.Reason, in.Body.ExpectedVersion)))
+		})
+	}
+	add(api, operator.DecideCalls, decision("reconcile", "Ask the tool's look-up",
+		"Invokes the tool's function once in a mode that can only read, then answers the record. If that settled the call, its run is woken."),
+		func(ctx context.Context, in *reconcileInput) (*reconcileOutput, error) {
+			ask := operator.Inquiry{Key: in.Key}
+			if in.Body != nil {
+				ask.Reason, ask.ExpectedVersion = in.Body.Reason, in.Body.ExpectedVersion
+			}
+			out, err := s.service.Reconcile(ctx, identityOf(ctx), ask)
+			return &reconcileOutput{out}, err
+		})
+}
+
+func decision(verb, summary, description string) huma.Operation {
+	return huma.Operation{
+		OperationID: verb + "-tool-execution", Method: http.MethodPost, Path: "/v1/tool-executions/{key}/" + verb,
+		Summary: summary, Description: description, MaxBodyBytes: MaxBodyBytes + 1, // huma refuses a body of exactly the maximum
+	}
+}
+
+func (in DecisionHead) command(reason string, version int64) operator.Command {
+	return operator.Command{Key: in.Key, Reason: reason, ExpectedVersion: version, IdempotencyKey: in.IdempotencyKey}
+}
+
+func answer(decided operator.Decided, err error) (*decisionOutput, error) {
+	out := &decisionOutput{Body: decided}
+	if decided.Replayed {
+		out.Replayed = strconv.FormatBool(true)
+	}
+	return out, err
+}
+
+// add registers an operation that needs scope. The scope is checked before
+// anything of the request is read.
+func add[In, Out any](api huma.API, scope operator.Scope, op huma.Operation, handle func(context.Context, *In) (*Out, error)) {
+	document(&op, scope)
+	op.Middlewares = huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
+		if err := identityOf(ctx.Context()).May(scope); err != nil {
+			refuse(ctx, asProblem(err))
+			return
+		}
+		next(ctx)
+	}}
+	huma.Register(api, op, func(ctx context.Context, in *In) (*Out, error) {
+		out, err := handle(ctx, in)
+		if err != nil {
+			return nil, asProblem(err)
+		}
+		return out, nil
+	})
+}
+
+func refuse(ctx huma.Context, a answered) {
+	ctx.SetHeader("Content-Type", problemType)
+	ctx.SetStatus(a.Status)
+	_ = json.NewEncoder(ctx.BodyWriter()).Encode(a.Problem) // the client may be gone
+}

@@ -1,0 +1,163 @@
+package operator
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Code is a stable word for what went wrong, the same in every version of the
+// API.
+type Code string
+
+// The codes. [Codes] says what each means.
+const (
+	InvalidBody       Code = "invalid_body"
+	InvalidRequest    Code = "invalid_request"
+	InvalidCursor     Code = "invalid_cursor"
+	KeyReused         Code = "idempotency_key_reused"
+	MissingIdentity   Code = "missing_identity"
+	MissingScope      Code = "missing_scope"
+	NotFound          Code = "not_found"
+	NoRoute           Code = "no_such_route"
+	MethodNotAllowed  Code = "method_not_allowed"
+	RequestTimeout    Code = "request_timeout"
+	BodyTooLarge      Code = "body_too_large"
+	UnsupportedMedia  Code = "unsupported_media_type"
+	StaleVersion      Code = "stale_version"
+	AlreadyDecided    Code = "already_decided"
+	AlreadySettled    Code = "already_settled"
+	NotAllowed        Code = "not_allowed"
+	NothingToLookUp   Code = "nothing_to_reconcile"
+	NoArguments       Code = "no_arguments"
+	ToolNotConfigured Code = "tool_not_configured"
+	LookUpFailed      Code = "look_up_failed"
+	Unavailable       Code = "unavailable"
+	OutcomeUnknown    Code = "outcome_unknown"
+	CorruptRecord     Code = "corrupt_record"
+	Internal          Code = "internal"
+)
+
+// CodeInfo says what a code means.
+type CodeInfo struct {
+	Code   Code
+	Status int    // HTTP status
+	Title  string // the same for every occurrence
+	Means  string // what it says of the call, and what to do
+}
+
+var codes = []CodeInfo{
+	{InvalidBody, http.StatusBadRequest, "The body can't be read", "Not JSON, a name given twice, or no body at all. Nothing was changed."},
+	{MissingIdentity, http.StatusUnauthorized, "Nobody is signed in", "The authorizer named no subject. Nothing was changed."},
+	{MissingScope, http.StatusForbidden, "Not allowed for this identity", "The identity lacks the scope that is named. Nothing was changed."},
+	{NotFound, http.StatusNotFound, "No such call", "There is no record under this key in the identity's tenant."},
+	{NoRoute, http.StatusNotFound, "No such resource", "The path is not one of this API."},
+	{MethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed", "The path exists under another method, see the Allow header."},
+	{RequestTimeout, http.StatusRequestTimeout, "The body did not arrive in time", "Nothing was changed."},
+	{StaleVersion, http.StatusConflict, "The call has moved", "The decision is still possible, but the record is not at expected_version any more. Nothing was changed. Look at the record, then decide again."},
+	{AlreadyDecided, http.StatusConflict, "Somebody else has decided", "A person's decision stands, see decided_by and record. Nothing was changed."},
+	{AlreadySettled, http.StatusConflict, "The call is settled", "The executor, a look-up, the planner or the sweeper settled it, see decided_by and record. Nothing was changed."},
+	{NotAllowed, http.StatusConflict, "Not possible in this state", "The ledger's table has no such move from the call's state. Nothing was changed."},
+	{NothingToLookUp, http.StatusConflict, "Nothing to look up", "The call is not unknown, or its executor may still be at work. Nothing was changed."},
+	{NoArguments, http.StatusConflict, "The arguments are not stored", "The turn that holds the call's arguments can't be found, and the tool's look-up needs them. Nothing was changed; resolve the call instead."},
+	{ToolNotConfigured, http.StatusConflict, "No function for this tool", "This deployment maps no function to the call's tool, so its look-up can't be asked. Nothing was changed."},
+	{BodyTooLarge, http.StatusRequestEntityTooLarge, "The body is too large", "At most 256 KiB. Nothing was changed."},
+	{UnsupportedMedia, http.StatusUnsupportedMediaType, "Not JSON", "Send application/json. Nothing was changed."},
+	{InvalidRequest, http.StatusUnprocessableEntity, "The request is not valid", "Every wrong field is named in errors. Nothing was changed."},
+	{InvalidCursor, http.StatusUnprocessableEntity, "The cursor is not valid here", "Cursors are opaque and belong to one list with its filters. Start again without one."},
+	{KeyReused, http.StatusUnprocessableEntity, "The Idempotency-Key was used for something else", "The same identity sent another decision on this call under this key. Nothing was changed."},
+	{Internal, http.StatusInternalServerError, "The service failed", "Nothing is known: read the call before deciding again."},
+	{CorruptRecord, http.StatusInternalServerError, "The stored record can't be read", "Nothing may run on it. Nothing was changed."},
+	{LookUpFailed, http.StatusBadGateway, "The look-up gave no answer", "The tool's function did not answer and the record is as it was. It only reads, so it may be asked again."},
+	{Unavailable, http.StatusServiceUnavailable, "The ledger can't be reached", "Nothing was changed. Try again."},
+	{OutcomeUnknown, http.StatusServiceUnavailable, "It is not known whether the decision was stored", "Send the same request again with the same Idempotency-Key, or read the call."},
+}
+
+// Codes returns the closed table of codes, ordered by status.
+func Codes() []CodeInfo { return slices.Clone(codes) }
+
+func infoOf(code Code) CodeInfo {
+	for _, info := range codes {
+		if info.Code == code {
+			return info
+		}
+	}
+	return infoOf(Internal)
+}
+
+// FieldError names one wrong part of a request. It never repeats the value.
+type FieldError struct {
+	Location string `json:"location" doc:"Where, such as body.reason or query.limit"`
+	Message  string `json:"message" doc:"What is wrong with it"`
+}
+
+// Problem is an error as RFC 9457 describes it, and the body that is answered
+// with. It holds nothing internal; its cause is for logs only.
+type Problem struct { //nolint:errname // RFC 9457 calls it a problem, and so does everybody who reads one
+	Type      string       `json:"type" doc:"urn:onceward:problem: and the code"`
+	Title     string       `json:"title" doc:"The same for every occurrence of the code"`
+	Status    int          `json:"status" doc:"HTTP status"`
+	Code      Code         `json:"code" doc:"Stable word; docs/reference/problems.md lists them"`
+	Detail    string       `json:"detail,omitempty" doc:"About this occurrence"`
+	Errors    []FieldError `json:"errors,omitempty" doc:"Every wrong field"`
+	Record    *Record      `json:"record,omitempty" doc:"The record that stands, on a conflict"`
+	DecidedBy *DecidedBy   `json:"decided_by,omitempty" doc:"Who brought the call where it stands, on a conflict"`
+
+	cause error
+}
+
+// DecidedBy says who brought a call into the state that stands.
+type DecidedBy struct {
+	Kind     string `json:"kind" doc:"person, executor, hook, planner or sweeper"`
+	Actor    string `json:"actor,omitempty" doc:"The person's id"`
+	Decision string `json:"decision,omitempty" doc:"What the person decided, such as resolve_completed"`
+	At       string `json:"at,omitempty" format:"date-time" doc:"When"`
+}
+
+// NewProblem returns the problem of a code. cause is for logs; it may be nil.
+func NewProblem(code Code, detail string, cause error) *Problem {
+	info := infoOf(code)
+	return &Problem{Type: "urn:onceward:problem:" + string(info.Code), Title: info.Title, Status: info.Status, Code: info.Code, Detail: detail, cause: cause}
+}
+
+func problem(code Code, detail string) *Problem { return NewProblem(code, detail, nil) }
+
+func (p *Problem) because(err error) *Problem {
+	p.cause = err
+	return p
+}
+
+// Error implements error: the code, the detail and the wrong fields.
+func (p *Problem) Error() string {
+	words := []string{"operator: " + string(p.Code)}
+	if p.Detail != "" {
+		words = append(words, p.Detail)
+	}
+	for _, f := range p.Errors {
+		words = append(words, f.Location+": "+f.Message)
+	}
+	return strings.Join(words, "; ")
+}
+
+// Unwrap returns the cause, which must not reach a client.
+func (p *Problem) Unwrap() error { return p.cause }
+
+// invalid collects wrong fields.
+type invalid []FieldError
+
+func (v *invalid) add(location, message string) {
+	*v = append(*v, FieldError{Location: location, Message: message})
+}
+
+func (v *invalid) problem() error {
+	if len(*v) == 0 {
+		return nil
+	}
+	var names []string
+	for _, f := range *v {
+		names = append(names, f.Location)
+	}
+	p := problem(InvalidRequest, "wrong: "+strings.Join(names, ", "))
+	p.Errors = *v
+	return p
+}

@@ -1,0 +1,145 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"github.com/onceward/onceward/internal/runs"
+	"github.com/onceward/onceward/middleware/ledger"
+)
+
+// maxShownResult bounds the result in an answer; a Lambda's answer is limited.
+const maxShownResult = 1 << 20
+
+// Detail is all there is to see of a call.
+type Detail struct {
+	Record
+	Decisions  []Entry         `json:"decisions" nullable:"false" doc:"By people, the oldest first"`
+	Evidence   []Entry         `json:"evidence" nullable:"false" doc:"What arrived without changing the status, the oldest first"`
+	Result     json.RawMessage `json:"result,omitempty" doc:"What the tool returned; absent if there is none or it was not kept"`
+	ResultKept bool            `json:"result_kept" doc:"False when the call completed and its result is gone, or larger than an answer may be"`
+	Heard      *Heard          `json:"heard,omitempty" doc:"What the model heard; absent while it has not heard anything"`
+	Waits      []Wait          `json:"waits" nullable:"false" doc:"Parked runs, the oldest first"`
+}
+
+// Heard is what the model heard of the call when its turn was closed.
+type Heard struct {
+	Status string `json:"status"`
+	Says   string `json:"says"`
+}
+
+// Wait is a parked run, without its token.
+type Wait struct {
+	Execution string `json:"execution"`
+	ParkedAt  string `json:"parked_at" format:"date-time"`
+	RungAt    string `json:"rung_at,omitempty" format:"date-time" doc:"Absent until its bell was confirmed"`
+	How       string `json:"how,omitempty" doc:"How the bell ended"`
+}
+
+// Show returns everything about one call, read consistently.
+func (s *Service) Show(ctx context.Context, id Identity, key string) (Detail, error) {
+	if err := id.May(ReadCalls); err != nil {
+		return Detail{}, err
+	}
+	k, err := keyOf(id, key)
+	if err != nil {
+		return Detail{}, err
+	}
+	r, err := s.load(ctx, k)
+	if err != nil {
+		return Detail{}, err
+	}
+	return s.detail(ctx, r)
+}
+
+func (s *Service) detail(ctx context.Context, r ledger.Record) (Detail, error) {
+	unreadable := func(what string, err error) error {
+		return problem(Unavailable, "the call's "+what+" could not be read; nothing was changed").because(err)
+	}
+	d := Detail{Record: *viewOf(r, s.cfg.Now()), Waits: []Wait{}}
+	decisions, evidence, err := s.history(ctx, r)
+	if err != nil {
+		return Detail{}, unreadable("history", err)
+	}
+	d.Decisions, d.Evidence = entriesOf(decisions, true), entriesOf(evidence, false)
+	if d.Result, d.ResultKept, err = s.result(ctx, r); err != nil {
+		return Detail{}, unreadable("result", err)
+	}
+	if d.Heard, err = s.heard(ctx, r); err != nil {
+		return Detail{}, unreadable("turn", err)
+	}
+	waits, err := s.cfg.Waits.Waits(ctx, r.Key)
+	if err != nil {
+		return Detail{}, unreadable("waits", err)
+	}
+	for _, w := range waits {
+		d.Waits = append(d.Waits, Wait{Execution: w.Execution, ParkedAt: stamp(w.ParkedAt), RungAt: stamp(w.RungAt), How: w.How})
+	}
+	return d, nil
+}
+
+func (s *Service) history(ctx context.Context, r ledger.Record) (decisions, evidence []ledger.Entry, err error) {
+	if s.cfg.History == nil {
+		return r.Decisions, r.Evidence, nil
+	}
+	all, err := s.cfg.History.History(ctx, r.Key)
+	for _, entry := range all {
+		if slices.Contains(byPeople, entry.Kind) {
+			decisions = append(decisions, entry)
+		} else {
+			evidence = append(evidence, entry)
+		}
+	}
+	return decisions, evidence, err
+}
+
+// byPeople are the events that decisions are kept under.
+var byPeople = []ledger.Event{
+	ledger.Approve, ledger.Deny, ledger.Withdraw, ledger.ResolveCompleted, ledger.ResolveFailed, ledger.ResolveRetry,
+	ledger.AskUndo, ledger.AcknowledgeUndo, ledger.Acknowledge,
+}
+
+// result reads the result of a call that took effect.
+func (s *Service) result(ctx context.Context, r ledger.Record) (result json.RawMessage, kept bool, err error) {
+	if r.Outcome.Ref == (ledger.ResultRef{}) && len(r.Outcome.Result) == 0 {
+		return nil, true, nil
+	}
+	raw, err := s.cfg.Store.Result(ctx, r)
+	switch {
+	case errors.Is(err, ledger.ErrNotKept), errors.Is(err, ledger.ErrCorrupt):
+		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "result not shown", slog.String("key_hash", r.Key.Short()), slog.Any("error", err))
+		return nil, false, nil
+	case err != nil:
+		return nil, false, err
+	case len(raw) > maxShownResult || !json.Valid(raw):
+		return nil, false, nil
+	}
+	return raw, true, nil
+}
+
+// heard returns nil while the model has heard nothing of the call.
+func (s *Service) heard(ctx context.Context, r ledger.Record) (*Heard, error) {
+	turn, err := s.turn(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range turn.Heard {
+		if h.CallID == r.Key.CallID {
+			return &Heard{Status: h.Status, Says: h.Says}, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // "heard nothing" is an answer, not an error
+}
+
+// turn returns the turn that the call belongs to, or the zero Turn if it is not
+// stored: calls also come from orchestrators that store no turns.
+func (s *Service) turn(ctx context.Context, r ledger.Record) (runs.Turn, error) {
+	turns, err := s.cfg.Runs.Turns(ctx, runs.ID{Tenant: r.Key.Tenant, Run: r.Key.RunID}, r.Turn)
+	if err != nil || len(turns) == 0 || turns[0].Number != r.Turn {
+		return runs.Turn{}, err
+	}
+	return turns[0], nil
+}
