@@ -87,7 +87,7 @@ func TestRequestsBecomeTheEventsInTestdata(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".http"), func(t *testing.T) {
 			t.Parallel()
-			raw, err := os.ReadFile(file) //nolint:gosec // a file of our own testdata
+			raw, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +111,7 @@ func TestRequestsBecomeTheEventsInTestdata(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			want, err := os.ReadFile(golden) //nolint:gosec // a file of our own testdata
+			want, err := os.ReadFile(golden)
 			if err != nil {
 				t.Fatal(err)
 			}

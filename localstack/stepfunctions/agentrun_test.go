@@ -2,6 +2,7 @@ package stepfunctions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -131,7 +132,7 @@ func TestAgentRunFollowsEachAnswerOfTheTool(t *testing.T) {
 			took:     2 * time.Second,
 		},
 		"a lost answer goes to the desk, which knows": {
-			tool:     func(int, string) (Invoked, error) { return Invoked{}, fmt.Errorf("connection reset") },
+			tool:     func(int, string) (Invoked, error) { return Invoked{}, errors.New("connection reset") },
 			desk:     func(map[string]any) (Invoked, error) { return answerJSON(says("done", "completed")) },
 			outcomes: `[{"code":"","id":"c1","rounds":1,"status":"completed","turn":1}]`,
 			took:     time.Second,

@@ -82,11 +82,11 @@ func (x *execution) fail(last int64, failure *interpreter.Failure) {
 
 // end closes the execution once: whoever comes first says how it ended. From
 // then on nothing is recorded and no token of it can be answered.
-func (x *execution) end(status Status, last int64, ended history.Ended, output string) bool {
+func (x *execution) end(status Status, last int64, ended history.Ended, output string) {
 	x.mu.Lock()
 	if x.status != Running {
 		x.mu.Unlock()
-		return false
+		return
 	}
 	if status == Succeeded {
 		x.log.Seal(last, history.ExecutionSucceeded, history.Succeeded{Output: output, OutputDetails: history.Whole()})
@@ -100,7 +100,6 @@ func (x *execution) end(status Status, last int64, ended history.Ended, output s
 	x.runner.ended(x)
 	x.runner.options.Logger.LogAttrs(context.Background(), slog.LevelInfo, "execution ended",
 		slog.String("execution", x.arn), slog.String("status", string(status)), slog.String("error", ended.Error))
-	return true
 }
 
 // record adds an event. It reports false when the execution has ended, also by

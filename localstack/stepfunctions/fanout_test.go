@@ -3,6 +3,7 @@ package stepfunctions
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,7 +47,7 @@ func (g *gauge) Invoke(ctx context.Context, call Invocation) (Invoked, error) {
 func numbers(n int) string {
 	items := make([]string, n)
 	for i := range items {
-		items[i] = fmt.Sprint(i * 10)
+		items[i] = strconv.Itoa(i * 10)
 	}
 	return "[" + strings.Join(items, ",") + "]"
 }
@@ -71,7 +72,7 @@ func TestMapRunsAtMostMaxConcurrencyAtOnceAndKeepsTheOrder(t *testing.T) {
 			t.Parallel()
 			g := &gauge{do: func(_ context.Context, index int) (Invoked, error) {
 				time.Sleep(time.Duration(100-index) * time.Second) // in the bubble: later ones are faster
-				return answerJSON(fmt.Sprint(index))
+				return answerJSON(strconv.Itoa(index))
 			}}
 			bubble(t, g, nil, func(t *testing.T, r *Runner) {
 				out := run(t, r, mapOver(test.fields, ""), test.input)
@@ -116,7 +117,7 @@ func TestFailedIterationAbortsItsSiblings(t *testing.T) {
 		var got []string
 		for _, line := range all[16:23] {
 			got = append(got, strings.Fields(line)[2])
-			if strings.Fields(line)[1] != fmt.Sprint(16) {
+			if strings.Fields(line)[1] != strconv.Itoa(16) {
 				t.Errorf("event %q does not follow the failure", line)
 			}
 		}

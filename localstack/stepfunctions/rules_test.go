@@ -293,7 +293,7 @@ func TestHistoryLimitFailsTheExecutionWithItsLastEvent(t *testing.T) {
 func TestNumbersLeaveTheMachineAsTheyCame(t *testing.T) {
 	t.Parallel()
 	input := `{"a":9007199254740993,"b":1.0,"c":1E400,"d":-0,"e":0.10,"f":12345678901234567890123}`
-	f := functionF(func(_ int, payload map[string]any) (Invoked, error) { return answerJSON(`{"n":9007199254740993}`) })
+	f := functionF(func(int, map[string]any) (Invoked, error) { return answerJSON(`{"n":9007199254740993}`) })
 	definition := `{"StartAt":"P","States":{"P":{"Type":"Pass","ResultPath":"$.copy","Next":"T"},
 		"T":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Parameters":{"FunctionName":"f","Payload.$":"$"},"ResultSelector":{"n.$":"$.Payload.n","m.$":"States.MathAdd($.Payload.n, 1)"},"ResultPath":"$.r","End":true}}}`
 	bubble(t, f, nil, func(t *testing.T, r *Runner) {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"slices"
 	"sync"
 
 	"github.com/onceward/onceward/localstack/stepfunctions/interpreter"
@@ -49,7 +50,7 @@ func (t *tokens) mint(execution string) *waiter {
 	id := make([]byte, tokenBytes)
 	_, _ = rand.Read(id) // never fails
 	w := &waiter{
-		token:     base64.StdEncoding.EncodeToString(append(id, t.hash(id)...)),
+		token:     base64.StdEncoding.EncodeToString(slices.Concat(id, t.hash(id))),
 		execution: execution, answers: make(chan answer, 1), beats: make(chan struct{}, 1),
 	}
 	t.mu.Lock()

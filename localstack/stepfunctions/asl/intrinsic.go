@@ -184,9 +184,10 @@ func (p *callParser) pathText() string {
 		c := p.text[p.at]
 		switch {
 		case quote != 0:
-			if c == '\\' {
+			switch c {
+			case '\\':
 				p.at++
-			} else if c == quote {
+			case quote:
 				quote = 0
 			}
 		case depth > 0 && (c == '\'' || c == '"'):

@@ -123,7 +123,7 @@ func (p *parser) claim(name, at string) {
 // checkTransitions refuses targets that do not exist and states that nothing reaches.
 func (p *parser) checkTransitions(workflow Workflow, at string) {
 	if _, ok := workflow.States[workflow.StartAt]; !ok {
-		p.report(CodeTransition, at+"/StartAt", fmt.Sprintf("Missing 'Next' target: %s", workflow.StartAt))
+		p.report(CodeTransition, at+"/StartAt", "Missing 'Next' target: "+workflow.StartAt)
 		return
 	}
 	reached := map[string]bool{workflow.StartAt: true}
@@ -131,7 +131,7 @@ func (p *parser) checkTransitions(workflow Workflow, at string) {
 		place := at + "/States/" + pointerEscape(queue[0])
 		for _, target := range targets(workflow.States[queue[0]]) {
 			if _, ok := workflow.States[target]; !ok {
-				p.report(CodeTransition, place, fmt.Sprintf("Missing 'Next' target: %s", target))
+				p.report(CodeTransition, place, "Missing 'Next' target: "+target)
 			} else if !reached[target] {
 				reached[target] = true
 				queue = append(queue, target)

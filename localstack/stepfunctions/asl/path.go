@@ -3,6 +3,7 @@ package asl
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/theory/jsonpath"
@@ -233,9 +234,7 @@ func assign(node any, steps []step, value any) (any, bool) {
 		return nil, false
 	}
 	out := make(map[string]any, len(object)+1)
-	for name, other := range object {
-		out[name] = other
-	}
+	maps.Copy(out, object)
 	out[steps[0].name] = member
 	return out, true
 }

@@ -3,6 +3,7 @@ package asl
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,9 +55,18 @@ func TestPathsThatAreRefused(t *testing.T) {
 func TestSetMakesMembersButNoElements(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ document, path, want string }{
-		{`{"a":1}`, "$", `0`}, {`{"a":1}`, "$.b", `{"a":1,"b":0}`}, {`{"a":1}`, "$.a", `{"a":0}`}, {`{}`, "$.a.b.c", `{"a":{"b":{"c":0}}}`},
-		{`{"a":[1,2]}`, "$.a[1]", `{"a":[1,0]}`}, {`{"a":[{}]}`, "$.a[0].b", `{"a":[{"b":0}]}`},
-		{`{"a":[]}`, "$.a[0]", ""}, {`{"a":1}`, "$.a.b", ""}, {`[]`, "$.a", ""}, {`1`, "$.a", ""}, {`null`, "$.a", ""}, {`{}`, "$.a[0]", ""},
+		{`{"a":1}`, "$", `0`},
+		{`{"a":1}`, "$.b", `{"a":1,"b":0}`},
+		{`{"a":1}`, "$.a", `{"a":0}`},
+		{`{}`, "$.a.b.c", `{"a":{"b":{"c":0}}}`},
+		{`{"a":[1,2]}`, "$.a[1]", `{"a":[1,0]}`},
+		{`{"a":[{}]}`, "$.a[0].b", `{"a":[{"b":0}]}`},
+		{`{"a":[]}`, "$.a[0]", ""},
+		{`{"a":1}`, "$.a.b", ""},
+		{`[]`, "$.a", ""},
+		{`1`, "$.a", ""},
+		{`null`, "$.a", ""},
+		{`{}`, "$.a[0]", ""},
 	} {
 		p, err := ParseReference(test.path, false)
 		if err != nil {
@@ -82,10 +92,7 @@ func TestWhatSetPutsGetFinds(t *testing.T) {
 			document = put(t, document, rapid.SliceOfN(names, 1, 3).Draw(t, "at"), rapid.Bool().Draw(t, "value"))
 		}
 		before := jsonvalue.MustEncode(document)
-		text := "$"
-		for _, name := range rapid.SliceOfN(names, 0, 4).Draw(t, "path") {
-			text += "." + name
-		}
+		text := strings.Join(append([]string{"$"}, rapid.SliceOfN(names, 0, 4).Draw(t, "path")...), ".")
 		p, err := ParseReference(text, false)
 		if err != nil {
 			t.Fatal(err)
@@ -102,10 +109,7 @@ func TestWhatSetPutsGetFinds(t *testing.T) {
 }
 
 func put(t *rapid.T, document any, at []string, value any) any {
-	text := "$"
-	for _, name := range at {
-		text += "." + name
-	}
+	text := strings.Join(append([]string{"$"}, at...), ".")
 	p, err := ParseReference(text, false)
 	if err != nil {
 		t.Fatal(err)

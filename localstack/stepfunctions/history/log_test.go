@@ -71,8 +71,12 @@ func TestWithoutDataNoInputOrOutputIsSent(t *testing.T) {
 	t.Parallel()
 	const canary = "canary"
 	for _, details := range []Details{
-		Started{Input: canary, InputDetails: Whole()}, Succeeded{Output: canary, OutputDetails: Whole()}, StateEntered{Input: canary, InputDetails: Whole()},
-		StateExited{Output: canary, OutputDetails: Whole()}, Scheduled{Parameters: canary}, Result{Type: TaskSubmitted, Output: canary, OutputDetails: Whole()},
+		Started{Input: canary, InputDetails: Whole()},
+		Succeeded{Output: canary, OutputDetails: Whole()},
+		StateEntered{Input: canary, InputDetails: Whole()},
+		StateExited{Output: canary, OutputDetails: Whole()},
+		Scheduled{Parameters: canary},
+		Result{Type: TaskSubmitted, Output: canary, OutputDetails: Whole()},
 	} {
 		for _, withData := range []bool{true, false} {
 			text, err := json.Marshal(Event{Type: TaskStarted, Details: details}.Wire(withData))

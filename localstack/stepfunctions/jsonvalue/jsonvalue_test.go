@@ -58,8 +58,15 @@ func TestEqualIsEqualityOfValues(t *testing.T) {
 		a, b string
 		want bool
 	}{
-		{`{"a":1,"b":[2]}`, `{"b":[2.0],"a":1e0}`, true}, {`{"a":1}`, `{"a":1,"b":2}`, false}, {`[1,2]`, `[2,1]`, false}, {`[1]`, `[1,2]`, false},
-		{`null`, `null`, true}, {`"1"`, `1`, false}, {`{}`, `[]`, false}, {`{"a":null}`, `{"b":null}`, false}, {`true`, `false`, false},
+		{`{"a":1,"b":[2]}`, `{"b":[2.0],"a":1e0}`, true},
+		{`{"a":1}`, `{"a":1,"b":2}`, false},
+		{`[1,2]`, `[2,1]`, false},
+		{`[1]`, `[1,2]`, false},
+		{`null`, `null`, true},
+		{`"1"`, `1`, false},
+		{`{}`, `[]`, false},
+		{`{"a":null}`, `{"b":null}`, false},
+		{`true`, `false`, false},
 	} {
 		a, _ := Decode([]byte(test.a))
 		b, _ := Decode([]byte(test.b))

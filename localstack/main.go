@@ -1,0 +1,143 @@
+// Command localstack runs the whole of Onceward on one machine, from the
+// programs that are deployed: without an account, without Docker. It serves
+// until it is interrupted, or tells the demo's stories and ends.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/onceward/onceward/localstack/billing"
+	"github.com/onceward/onceward/localstack/demo"
+	"github.com/onceward/onceward/localstack/stack"
+)
+
+// billingCommand is the hidden command by which this program runs the billing
+// service in a process of its own.
+const billingCommand = "billing"
+
+type commandLine struct {
+	Up      upCommand    `cmd:"" default:"withargs" help:"Start everything and keep it running (the default)."`
+	Demo    demoCommand  `cmd:"" help:"Tell the stories: what happens to a payment when an answer is lost."`
+	Billing billingChild `cmd:"" hidden:""`
+}
+
+// engineFlags choose the DynamoDB engine.
+type engineFlags struct {
+	DynamoDB string `name:"dynamodb" placeholder:"URL" help:"Use the DynamoDB engine at this URL instead of starting one."`
+	Engine   string `enum:",dynoxide,dynalite" default:"" help:"Start this engine: dynoxide (the default on Linux x64) or dynalite."`
+}
+
+type upCommand struct {
+	engineFlags
+	Port      int     `default:"4566" help:"The port that DynamoDB, Step Functions, Lambda and the operator's API answer on."`
+	WaitScale float64 `default:"1" help:"Shorten the state machine's waits and retries by this factor, such as 0.1."`
+	Verbose   bool    `short:"v" help:"Print the functions' logs."`
+}
+
+type demoCommand struct {
+	engineFlags
+	JSON    bool `name:"json" help:"Print one JSON document on standard output; progress goes to standard error."`
+	Verbose bool `short:"v" help:"Print the functions' logs on standard error."`
+}
+
+type billingChild struct {
+	File string `arg:""`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var cli commandLine
+	parsed := kong.Parse(&cli,
+		kong.Name("localstack"),
+		kong.Description("Onceward on one machine: DynamoDB, Step Functions, Lambda and the operator's API on one port."),
+		kong.UsageOnError(),
+		kong.BindTo(ctx, (*context.Context)(nil)))
+	parsed.FatalIfErrorf(parsed.Run())
+}
+
+func options(e engineFlags, logs io.Writer, say func(string)) (stack.Options, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return stack.Options{}, err
+	}
+	root, err := stack.FindRoot(dir)
+	if err != nil {
+		return stack.Options{}, err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return stack.Options{}, err
+	}
+	return stack.Options{Root: root, Exe: exe, BillingArgs: []string{billingCommand}, DynamoDB: e.DynamoDB, Engine: e.Engine, Logs: logs, Say: say}, nil
+}
+
+// Run starts the stack and serves until the context ends.
+func (c upCommand) Run(ctx context.Context) error {
+	var logs io.Writer
+	if c.Verbose {
+		logs = os.Stderr
+	}
+	o, err := options(c.engineFlags, logs, func(step string) { fmt.Fprintln(os.Stderr, step) })
+	if err != nil {
+		return err
+	}
+	o.Listen = fmt.Sprintf("127.0.0.1:%d", c.Port)
+	o.WaitScale = c.WaitScale
+	s, err := stack.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stdout, "ready %s\n", s.URL)
+	fmt.Fprint(os.Stderr, pasteLines(s))
+	<-ctx.Done()
+	fmt.Fprintln(os.Stderr, "stopping")
+	return s.Close(context.WithoutCancel(ctx))
+}
+
+// Run tells the stories on a stack of their own.
+func (c demoCommand) Run(ctx context.Context) error {
+	told := io.Writer(os.Stdout)
+	if c.JSON {
+		told = os.Stderr
+	}
+	var logs io.Writer
+	if c.Verbose {
+		logs = os.Stderr
+	}
+	o, err := options(c.engineFlags, logs, func(step string) { fmt.Fprintln(told, "  "+step) })
+	if err != nil {
+		return err
+	}
+	o.WaitScale = demo.WaitScale
+	s, err := stack.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	report, err := demo.Tell(ctx, s, told)
+	if closeErr := s.Close(context.WithoutCancel(ctx)); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := report.WriteJSON(os.Stdout); err != nil {
+			return err
+		}
+	}
+	return report.Err()
+}
+
+// Run serves the billing service until the context ends.
+func (c billingChild) Run(ctx context.Context) error {
+	return billing.Run(ctx, billing.Config{DataFile: c.File, Logger: slog.New(slog.DiscardHandler)}, os.Stdout)
+}

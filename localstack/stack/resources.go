@@ -1,0 +1,56 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+
+	"github.com/onceward/onceward/internal/names"
+	"github.com/onceward/onceward/internal/table"
+	"github.com/onceward/onceward/localstack/lambda"
+	"github.com/onceward/onceward/localstack/plain/machine"
+	"github.com/onceward/onceward/statemachines"
+)
+
+// roleARN is what the API asks for and nothing here reads.
+const roleARN = "arn:aws:iam::" + lambda.Account + ":role/onceward-local"
+
+// Config returns an AWS configuration for this stack. Its credentials say
+// nothing but that the caller is not one of the functions.
+func (s *Stack) Config() aws.Config {
+	return aws.Config{
+		Region:       lambda.Region,
+		BaseEndpoint: aws.String(s.URL),
+		Credentials:  credentials.NewStaticCredentialsProvider("local", "local", ""),
+	}
+}
+
+func (s *Stack) makeTable(ctx context.Context) error {
+	return table.Create(ctx, dynamodb.NewFromConfig(s.Config()), s.Names.Table)
+}
+
+func (s *Stack) makeMachines(ctx context.Context) error {
+	definition, err := statemachines.Substitute(statemachines.AgentRun(), map[string]string{
+		names.PlannerFunction:  s.Names.Function(names.Planner),
+		names.CallDeskFunction: s.Names.Function(names.CallDesk),
+	})
+	if err != nil {
+		return err
+	}
+	client := sfn.NewFromConfig(s.Config())
+	for name, definition := range map[string]string{s.Names.Machine: string(definition), machine.Name: machine.Definition()} {
+		if _, err := client.CreateStateMachine(ctx, &sfn.CreateStateMachineInput{Name: aws.String(name), Definition: aws.String(definition), RoleArn: aws.String(roleARN)}); err != nil {
+			return fmt.Errorf("stack: make state machine %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// MachineARN returns the ARN of the state machine of that name.
+func MachineARN(name string) string {
+	return "arn:aws:states:" + lambda.Region + ":" + lambda.Account + ":stateMachine:" + name
+}
