@@ -11,13 +11,14 @@ import (
 // It is the only comparison of statuses that there is.
 func Decide(r Record, event Event, given Given) (Row, error) {
 	var unmet []string
-	for _, row := range rows {
+	for i := range rows {
+		row := &rows[i] // not copied: most are of other events
 		if row.Event != event || !row.Matches(r.State()) {
 			continue
 		}
 		missing := row.unmet(r, given)
 		if len(missing) == 0 {
-			return row, nil
+			return *row, nil
 		}
 		unmet = append(unmet, missing...)
 	}

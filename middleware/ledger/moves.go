@@ -258,9 +258,9 @@ func created(row Row, s Stamp, c Call, fill func(*Record)) (Move, error) {
 
 func rowsOf(event Event, proof ProofKind) []Row {
 	var found []Row
-	for _, row := range rows {
-		if row.Event == event && row.Proof == proof {
-			found = append(found, row)
+	for i := range rows {
+		if row := &rows[i]; row.Event == event && row.Proof == proof {
+			found = append(found, *row)
 		}
 	}
 	return found
