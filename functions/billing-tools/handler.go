@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/onceward/onceward/internal/names"
+	"github.com/onceward/onceward/internal/startup"
 	"github.com/onceward/onceward/middleware/ledger/dynamoledger"
 	"github.com/onceward/onceward/middleware/once"
 )
@@ -20,9 +20,9 @@ import (
 // newHandler guards the tools with the ledger that the environment names. Every
 // missing or wrong variable is named in one error.
 func newHandler(ctx context.Context, env func(string) string, logs io.Writer) (lambda.Handler, error) {
-	table, err := required(env, names.EnvTable)
-	service, serviceErr := required(env, names.EnvBilling)
-	client, clientErr := required(env, names.EnvClient)
+	table, err := startup.Setting(env, names.EnvTable)
+	service, serviceErr := startup.Setting(env, names.EnvBilling)
+	client, clientErr := startup.Setting(env, names.EnvClient)
 	if err := errors.Join(err, serviceErr, clientErr); err != nil {
 		return nil, err
 	}
@@ -43,20 +43,4 @@ func newHandler(ctx context.Context, env func(string) string, logs io.Writer) (l
 		return nil, err
 	}
 	return guard.Handler(billing.findOrder(), billing.issueCredit())
-}
-
-func required(env func(string) string, name string) (string, error) {
-	if value := env(name); value != "" {
-		return value, nil
-	}
-	return "", fmt.Errorf("billing-tools: %s is not set", name)
-}
-
-// must ends the process, which Lambda reports as a failed start.
-func must(h lambda.Handler, err error) lambda.Handler {
-	if err != nil {
-		slog.LogAttrs(context.Background(), slog.LevelError, "can't start", slog.Any("error", err))
-		os.Exit(1)
-	}
-	return h
 }

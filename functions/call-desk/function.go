@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -15,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 
 	"github.com/onceward/onceward/internal/names"
+	"github.com/onceward/onceward/internal/startup"
 	"github.com/onceward/onceward/middleware/ledger/dynamoledger"
 	"github.com/onceward/onceward/middleware/once"
 )
@@ -23,9 +23,9 @@ type function func(ctx context.Context, payload json.RawMessage) (once.Answer, e
 
 // newFunction connects the desk to AWS as the environment says.
 func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (function, error) {
-	table := env(names.EnvTable)
-	if table == "" {
-		return nil, fmt.Errorf("call-desk: %s is not set", names.EnvTable)
+	table, err := startup.Setting(env, names.EnvTable)
+	if err != nil {
+		return nil, err
 	}
 	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
@@ -39,13 +39,4 @@ func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (
 		Store: store, Bell: sfn.NewFromConfig(cfg), Now: time.Now, NewID: rand.Text, Log: slog.New(slog.NewJSONHandler(logs, nil)),
 	}
 	return desk.Handle, nil
-}
-
-// must ends the process, which Lambda reports as a failed start.
-func must(f function, err error) function {
-	if err != nil {
-		slog.LogAttrs(context.Background(), slog.LevelError, "can't start", slog.Any("error", err))
-		os.Exit(1)
-	}
-	return f
 }

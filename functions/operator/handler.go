@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -23,6 +22,7 @@ import (
 	"github.com/onceward/onceward/internal/operator/sfnbell"
 	"github.com/onceward/onceward/internal/runs"
 	"github.com/onceward/onceward/internal/runs/dynamoruns"
+	"github.com/onceward/onceward/internal/startup"
 	"github.com/onceward/onceward/middleware/ledger"
 	"github.com/onceward/onceward/middleware/ledger/dynamoledger"
 )
@@ -38,7 +38,7 @@ type function func(ctx context.Context, event events.APIGatewayV2HTTPRequest) (e
 // wrong variable is named in one error.
 func newHandler(ctx context.Context, env func(string) string, logs io.Writer) (function, error) {
 	log := slog.New(slog.NewJSONHandler(logs, nil))
-	table, err := required(env, names.EnvTable)
+	table, err := startup.Setting(env, names.EnvTable)
 	tools, toolsErr := runs.ParseTools(env(names.EnvTools))
 	if toolsErr != nil {
 		toolsErr = fmt.Errorf("operator: %s: %w", names.EnvTools, toolsErr)
@@ -81,20 +81,4 @@ func toolClient(cfg aws.Config) *lambda.Client {
 		o.Retryer, o.RetryMaxAttempts = aws.NopRetryer{}, 1 // both: the environment may ask for more
 		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(lookUpTimeout)
 	})
-}
-
-func required(env func(string) string, name string) (string, error) {
-	if value := env(name); value != "" {
-		return value, nil
-	}
-	return "", fmt.Errorf("operator: %s is not set", name)
-}
-
-// must ends the process, which Lambda reports as a failed start.
-func must(f function, err error) function {
-	if err != nil {
-		slog.LogAttrs(context.Background(), slog.LevelError, "can't start", slog.Any("error", err))
-		os.Exit(1)
-	}
-	return f
 }

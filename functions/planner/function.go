@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -17,6 +16,7 @@ import (
 	"github.com/onceward/onceward/internal/names"
 	"github.com/onceward/onceward/internal/runs"
 	"github.com/onceward/onceward/internal/runs/dynamoruns"
+	"github.com/onceward/onceward/internal/startup"
 	"github.com/onceward/onceward/middleware/ledger"
 	"github.com/onceward/onceward/middleware/ledger/dynamoledger"
 )
@@ -26,7 +26,7 @@ type function func(ctx context.Context, payload json.RawMessage) (Answer, error)
 // newFunction connects the planner to AWS as the environment says. Every missing
 // or wrong variable is named in one error.
 func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (function, error) {
-	table, err := required(env, names.EnvTable)
+	table, err := startup.Setting(env, names.EnvTable)
 	tools, toolsErr := runs.ParseTools(env(names.EnvTools))
 	if toolsErr != nil {
 		toolsErr = fmt.Errorf("planner: %s: %w", names.EnvTools, toolsErr)
@@ -52,20 +52,4 @@ func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (
 		Now: time.Now, NewID: rand.Text, Log: slog.New(slog.NewJSONHandler(logs, nil)),
 	}
 	return planner.Handle, nil
-}
-
-func required(env func(string) string, name string) (string, error) {
-	if value := env(name); value != "" {
-		return value, nil
-	}
-	return "", fmt.Errorf("planner: %s is not set", name)
-}
-
-// must ends the process, which Lambda reports as a failed start.
-func must(f function, err error) function {
-	if err != nil {
-		slog.LogAttrs(context.Background(), slog.LevelError, "can't start", slog.Any("error", err))
-		os.Exit(1)
-	}
-	return f
 }

@@ -8,8 +8,10 @@ import (
 	"os"
 
 	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/onceward/onceward/internal/startup"
 )
 
 func main() {
-	lambda.Start(must(newFunction(context.Background(), os.Getenv, os.Stdout)))
+	lambda.Start(startup.Must(newFunction(context.Background(), os.Getenv, os.Stdout)))
 }
