@@ -58,7 +58,21 @@ func (r Record) Start(s Stamp, c Call, x Executor) (Move, error) {
 	if r.Attempt.Token != "" {
 		attempt.Earlier = append(slices.Clone(r.Attempt.Earlier), r.Attempt.Token)
 	}
-	return r.moved(row, Change{Stamp: s, Attempt: &attempt, Outcome: &Outcome{}}), nil
+	return r.moved(row, Change{Stamp: s, Attempt: &attempt, Outcome: &Outcome{}, Evidence: r.earlier(s)}), nil
+}
+
+// earlier keeps why the attempt before failed, since the next one's outcome
+// takes that place. A person's reason is among the decisions.
+func (r Record) earlier(s Stamp) *Entry {
+	if r.Outcome.Code == "" || r.Outcome.By.Kind == ByPerson {
+		return nil
+	}
+	kind := NotAttempted
+	if r.Outcome.By.Kind == ByHook {
+		kind = FindAbsent
+	}
+	reason := fmt.Sprintf("attempt %d: %s: %s", r.Attempt.Number, r.Outcome.Code, r.Outcome.Message)
+	return &Entry{ID: s.WriteID, Kind: kind, By: string(r.Outcome.By.Kind), Reason: Shorten(reason, MaxMessage), At: s.At, Before: r.State().String(), After: string(Started)}
 }
 
 // AskApproval reserves the call until a person approves it or window passes.

@@ -116,4 +116,18 @@ func (e Effect) String() string {
 }
 
 // MarshalText returns [Effect.String].
+//
+//nolint:recvcheck // reading needs a pointer, writing a value
 func (e Effect) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
+// UnmarshalText reads what MarshalText writes. A word that this version does not
+// know reads as Unknown.
+func (e *Effect) UnmarshalText(text []byte) error {
+	*e = Unknown
+	for _, known := range []Effect{NoEffect, Happened, Undone} {
+		if known.String() == string(text) {
+			*e = known
+		}
+	}
+	return nil
+}

@@ -3,9 +3,7 @@ package once
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/onceward/onceward/middleware/ledger"
@@ -162,24 +160,4 @@ const maxBriefID = 512
 // seconds rounds up, so that nobody asks too early.
 func seconds(d time.Duration) int {
 	return int((min(max(d, 0), longestWait) + time.Second - 1) / time.Second)
-}
-
-// UnmarshalJSON implements [json.Unmarshaler], for those who ask tools. An
-// effect that this version does not know reads as unknown.
-func (a *Answer) UnmarshalJSON(b []byte) error {
-	type plain Answer
-	read := struct {
-		*plain
-		Effect string `json:"effect"`
-	}{plain: (*plain)(a)}
-	if err := json.Unmarshal(b, &read); err != nil {
-		return fmt.Errorf("once: answer: %w", err)
-	}
-	a.Effect = ledger.Unknown
-	for _, e := range []ledger.Effect{ledger.NoEffect, ledger.Happened, ledger.Undone} {
-		if e.String() == read.Effect {
-			a.Effect = e
-		}
-	}
-	return nil
 }

@@ -421,3 +421,22 @@ func TestPolicySaysWhatToDoAboutAnUnknownCall(t *testing.T) {
 		})
 	}
 }
+
+func TestReasonOfAnEarlierAttemptStaysOnTheRecord(t *testing.T) {
+	t.Parallel()
+	store, b := newStore(t), &bank{before: func(context.Context) error { return once.NotAttempted(errors.New("the account is locked")) }}
+	bound := bind(t, newGuard(t, store), b.tool())
+	req := call1
+	for req.Attempt = 1; req.Attempt < 3; req.Attempt++ {
+		bound.Do(t.Context(), req, five)
+	}
+	b.before = nil
+	want(t, bound.Do(t.Context(), req, five).Report, once.Completed, ledger.Happened, ledger.Done, "")
+	var reasons []string
+	for _, e := range record(t, store, call1.Key()).Evidence {
+		reasons = append(reasons, e.Reason)
+	}
+	if got := strings.Join(reasons, "|"); got != "attempt 1: not_attempted: the account is locked|attempt 2: not_attempted: the account is locked" {
+		t.Errorf("kept %q", got)
+	}
+}

@@ -117,6 +117,7 @@ func (h *history) end() {
 	}
 	h.free = nil
 	h.mu.Unlock()
+	time.Sleep(10 * time.Second) // in the bubble's time: a late settle may have to try again
 	synctest.Wait()
 }
 
