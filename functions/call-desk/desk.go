@@ -10,19 +10,11 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/sfn"
-	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
-	"github.com/aws/smithy-go"
-
+	"github.com/onceward/onceward/internal/doorbell"
+	"github.com/onceward/onceward/internal/doorbell/sfnbell"
 	"github.com/onceward/onceward/middleware/ledger"
 	"github.com/onceward/onceward/middleware/once"
 )
-
-// Bell answers task tokens; *sfn.Client is one.
-type Bell interface {
-	SendTaskSuccess(ctx context.Context, in *sfn.SendTaskSuccessInput, opts ...func(*sfn.Options)) (*sfn.SendTaskSuccessOutput, error)
-}
 
 // Store is what the desk reads and writes: records, and the waits of parked
 // runs.
@@ -35,7 +27,7 @@ type Store interface {
 // nothing, and parks runs. It never runs a tool.
 type Desk struct {
 	Store Store
-	Bell  Bell
+	Bell  sfnbell.Client
 	Now   func() time.Time
 	NewID func() string // fresh and random, names a write
 	Log   *slog.Logger
@@ -172,10 +164,13 @@ func (d *Desk) park(ctx context.Context, e once.Envelope) (once.Answer, error) {
 
 // ring answers the token of a wait that nobody has to end.
 func (d *Desk) ring(ctx context.Context, e once.Envelope, wait ledger.Wait) error {
-	_, err := d.Bell.SendTaskSuccess(ctx, &sfn.SendTaskSuccessInput{TaskToken: aws.String(string(wait.Token)), Output: aws.String("{}")})
-	how, over := howItEnded(err)
-	if !over {
-		return fmt.Errorf("%w: call %s: ring: %s", ErrNotParked, e.Key().Short(), errorCode(err))
+	how := doorbell.Rung
+	if err := sfnbell.New(d.Bell).Ring(ctx, wait.Token); err != nil {
+		gone, isGone := errors.AsType[*doorbell.GoneError](err)
+		if !isGone {
+			return fmt.Errorf("%w: call %s: %w", ErrNotParked, e.Key().Short(), err)
+		}
+		how = gone.How
 	}
 	// Stored now: that the bell was answered. If we stop here it is answered once
 	// more by whoever finds it, in vain; so an error is no reason to park anew.
@@ -184,33 +179,6 @@ func (d *Desk) ring(ctx context.Context, e once.Envelope, wait ledger.Wait) erro
 	}
 	d.log(ctx, "run went on at once", e, slog.String("how", how))
 	return nil
-}
-
-// howItEnded says how a token was answered. The three errors all mean that the
-// wait is over; none says anything of the call.
-func howItEnded(err error) (how string, over bool) {
-	if err == nil {
-		return "rung by the desk", true
-	}
-	if _, ok := errors.AsType[*types.TaskTimedOut](err); ok {
-		return "no longer waiting: TaskTimedOut", true
-	}
-	if _, ok := errors.AsType[*types.TaskDoesNotExist](err); ok {
-		return "no longer waiting: TaskDoesNotExist", true
-	}
-	if _, ok := errors.AsType[*types.InvalidToken](err); ok {
-		return "no longer waiting: InvalidToken", true
-	}
-	return "", false
-}
-
-// errorCode keeps what an SDK's error says of its request, the token with it,
-// out of ours.
-func errorCode(err error) string {
-	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		return api.ErrorCode()
-	}
-	return "no answer"
 }
 
 // waitID is the same for the same token, so that a repeated invocation stores

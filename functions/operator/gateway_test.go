@@ -22,9 +22,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 
+	"github.com/onceward/onceward/internal/doorbell"
+	"github.com/onceward/onceward/internal/doorbell/sfnbell"
 	"github.com/onceward/onceward/internal/operator"
 	"github.com/onceward/onceward/internal/operator/operatorhttp"
-	"github.com/onceward/onceward/internal/operator/sfnbell"
 	"github.com/onceward/onceward/internal/runs"
 	"github.com/onceward/onceward/internal/runs/memruns"
 	"github.com/onceward/onceward/localstack/gateway"
@@ -233,7 +234,7 @@ func TestStepFunctionsWordsDecideNothing(t *testing.T) {
 	if err := sfnbell.New(p.steps).Ring(t.Context(), canary); err == nil || strings.Contains(err.Error(), canary) {
 		t.Errorf("got %v", err)
 	}
-	if _, gone := errors.AsType[*operator.GoneError](sfnbell.New(p.steps).Ring(t.Context(), canary)); gone {
+	if _, gone := errors.AsType[*doorbell.GoneError](sfnbell.New(p.steps).Ring(t.Context(), canary)); gone {
 		t.Error("throttling was taken for gone")
 	}
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 
+	"github.com/onceward/onceward/internal/doorbell/sfnbell"
 	"github.com/onceward/onceward/internal/names"
 	"github.com/onceward/onceward/internal/operator"
 	"github.com/onceward/onceward/internal/operator/operatorhttp"
-	"github.com/onceward/onceward/internal/operator/sfnbell"
 	"github.com/onceward/onceward/internal/runs"
 	"github.com/onceward/onceward/internal/runs/dynamoruns"
 	"github.com/onceward/onceward/internal/startup"

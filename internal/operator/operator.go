@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onceward/onceward/internal/doorbell"
 	"github.com/onceward/onceward/internal/runs"
 	"github.com/onceward/onceward/middleware/ledger"
 )
@@ -74,7 +75,7 @@ type Config struct {
 	Waits ledger.Waits
 	Runs  Runs
 	Tools Tools
-	Bell  Doorbell
+	Bell  doorbell.Doorbell
 
 	// History adds entries that a record no longer holds. Defaults to none.
 	History History

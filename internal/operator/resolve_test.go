@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/onceward/onceward/internal/doorbell"
 	"github.com/onceward/onceward/internal/operator"
 	"github.com/onceward/onceward/internal/runs"
 	"github.com/onceward/onceward/middleware/ledger"
@@ -44,7 +45,7 @@ func TestResolveIsWrittenWithItsAuthorAndWakesTheRun(t *testing.T) {
 		t.Errorf("run waiting %q, %d bells", got.RunWaiting, b.bell.times())
 	}
 	for _, w := range b.waits(t, r) {
-		if w.How != operator.HowRung {
+		if w.How != doorbell.Rung {
 			t.Errorf("wait %s: how = %q", w.ID, w.How)
 		}
 	}

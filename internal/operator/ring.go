@@ -8,26 +8,9 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/onceward/onceward/internal/doorbell"
 	"github.com/onceward/onceward/middleware/ledger"
 )
-
-// Doorbell answers a parked run's task token, so that the run goes on and asks
-// the ledger. It must be safe for concurrent use.
-type Doorbell interface {
-	// Ring returns nil when the run was woken and [GoneError] when nobody waits
-	// on the token any more. After any other error it is not known; ring again.
-	Ring(ctx context.Context, token ledger.Secret) error
-}
-
-// GoneError reports that nobody waits on a token any more. How is the word that
-// the wait is confirmed with, such as "TaskTimedOut".
-type GoneError struct{ How string }
-
-// Error implements error.
-func (e *GoneError) Error() string { return "operator: no longer waiting: " + e.How }
-
-// HowRung is what a wait is confirmed with when its run was woken.
-const HowRung = "rung"
 
 // RunWaiting says what became of the run that waited for a decision.
 type RunWaiting string
@@ -95,10 +78,10 @@ func (g *ringer) round(ctx context.Context, key ledger.Key) error {
 func (g *ringer) ring(ctx context.Context, w ledger.Wait) error {
 	if g.how[w.ID] == "" {
 		err := g.s.cfg.Bell.Ring(ctx, w.Token)
-		gone, isGone := errors.AsType[*GoneError](err)
+		gone, isGone := errors.AsType[*doorbell.GoneError](err)
 		switch {
 		case err == nil:
-			g.how[w.ID] = HowRung
+			g.how[w.ID] = doorbell.Rung
 		case isGone:
 			g.how[w.ID] = gone.How
 		default:
@@ -130,7 +113,7 @@ func (g *ringer) report(since time.Time) RunWaiting {
 		switch {
 		case how == "":
 			return NotWokenYet
-		case how == HowRung:
+		case how == doorbell.Rung:
 			answer = Woken
 		case answer == NotWaiting:
 			answer = NoLonger

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/onceward/onceward/internal/doorbell"
 	"github.com/onceward/onceward/internal/operator"
 	"github.com/onceward/onceward/middleware/ledger/memledger"
 )
@@ -17,7 +18,7 @@ func TestBellsThatNobodyHearsAreConfirmedByTheirWord(t *testing.T) {
 		b := newBench(t)
 		r := b.unknown(t, "c1")
 		b.park(t, r, "w1")
-		b.bell.answer = func(int, string) error { return &operator.GoneError{How: word} }
+		b.bell.answer = func(int, string) error { return &doorbell.GoneError{How: word} }
 		got, err := b.service.Resolve(t.Context(), ops, failed(r, ""))
 		if err != nil || got.RunWaiting != operator.NoLonger {
 			t.Fatalf("run waiting %q, %v", got.RunWaiting, err)
@@ -110,7 +111,7 @@ func TestABellOfAnEarlierWaitSaysNothingOfThisOne(t *testing.T) {
 	b := newBench(t)
 	r := b.unknown(t, "c1")
 	b.park(t, r, "earlier")
-	if err := b.store.ConfirmWait(t.Context(), b.waits(t, r)[0], operator.HowRung, b.now); err != nil {
+	if err := b.store.ConfirmWait(t.Context(), b.waits(t, r)[0], doorbell.Rung, b.now); err != nil {
 		t.Fatal(err)
 	}
 	b.now = b.now.Add(time.Hour)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/onceward/onceward/internal/doorbell"
 	"github.com/onceward/onceward/internal/operator"
 	"github.com/onceward/onceward/internal/runs"
 	"github.com/onceward/onceward/middleware/ledger"
@@ -43,7 +44,7 @@ func TestShowTellsAllButSecrets(t *testing.T) {
 	if len(got.Decisions) != 1 || got.Decisions[0].By != "ada" || len(got.Evidence) != 1 || got.Evidence[0].Reason != "came back late" || got.Evidence[0].ID != "" {
 		t.Errorf("decisions %+v, evidence %+v", got.Decisions, got.Evidence)
 	}
-	if len(got.Waits) != 1 || got.Waits[0].How != operator.HowRung || got.Waits[0].Execution != "run-1-g1" {
+	if len(got.Waits) != 1 || got.Waits[0].How != doorbell.Rung || got.Waits[0].Execution != "run-1-g1" {
 		t.Errorf("waits %+v", got.Waits)
 	}
 }
