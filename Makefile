@@ -6,6 +6,7 @@ MAKEFLAGS += --no-builtin-rules
 
 GO ?= go
 ARCH ?= arm64
+PORT ?= 4566
 LINT = $(GO) tool -modfile=tools.mod golangci-lint
 FUNCTIONS = $(notdir $(patsubst %/main.go,%,$(wildcard functions/*/main.go)))
 LDFLAGS = -s -w
@@ -16,11 +17,13 @@ help: ## Show what can be made
 
 .PHONY: demo
 demo: node_modules ## Build everything and tell each story on this machine; no account, no Docker
-	@$(GO) run ./localstack demo
+	@$(GO) build -o .local/bin/localstack ./localstack
+	@exec .local/bin/localstack demo
 
 .PHONY: up
-up: node_modules ## Start the whole system on http://127.0.0.1:4566 and keep it running
-	@$(GO) run ./localstack
+up: node_modules ## Start the whole system on http://127.0.0.1:4566 (PORT=… for another) and keep it running
+	@$(GO) build -o .local/bin/localstack ./localstack
+	@exec .local/bin/localstack up --port $(PORT)
 
 .PHONY: test
 test: node_modules ## Run all tests
@@ -67,5 +70,5 @@ node_modules: package-lock.json
 	@touch node_modules
 
 .PHONY: clean
-clean: ## Remove what was built and what the local stack kept
+clean: ## Remove what was built and installed, and what the local stack kept
 	rm -rf dist .local node_modules

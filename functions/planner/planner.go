@@ -72,11 +72,11 @@ func (p *Planner) plan(ctx context.Context, a *asked) (Answer, error) {
 	case runs.Drives:
 	case runs.HandedOver:
 		if run.Ended() {
-			return Answer{Next: StandDown}, nil
+			return standDown(run), nil
 		}
 		return a.handOver(run), nil
 	case runs.Stranger:
-		return Answer{Next: StandDown}, nil
+		return standDown(run), nil
 	}
 	if run.Ended() {
 		return p.ended(ctx, run)
@@ -84,7 +84,7 @@ func (p *Planner) plan(ctx context.Context, a *asked) (Answer, error) {
 	at := run.Step.Where(a.req.Outcomes, a.req.TurnBroken)
 	switch {
 	case at.Plan() < run.Step.Plan:
-		return Answer{Next: StandDown}, nil // the execution has gone on since; nobody waits for this answer
+		return standDown(run), nil // the execution has gone on since; nobody waits for this answer
 	case at.Plan() == run.Step.Plan:
 		return p.repeat(ctx, a, run)
 	}

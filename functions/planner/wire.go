@@ -69,6 +69,7 @@ type Answer struct {
 	MaxConcurrency int           `json:"max_concurrency,omitzero"`
 	Calls          []ToolCall    `json:"calls,omitempty"`
 	RunID          string        `json:"run_id,omitzero"`
+	Why            string        `json:"why,omitzero"` // with StandDown: who drives the run
 	Answer         string        `json:"answer,omitzero"`
 	Heard          []runs.Heard  `json:"heard,omitempty"`
 	HeardCut       int           `json:"heard_cut,omitzero"` // how many calls' words did not fit
@@ -97,6 +98,11 @@ type HandOver struct {
 	StateMachine string          `json:"state_machine"`
 	Name         string          `json:"name"`
 	Input        json.RawMessage `json:"input"`
+}
+
+// standDown ends an execution that does not drive the run.
+func standDown(run runs.Run) Answer {
+	return Answer{Next: StandDown, RunID: run.ID, Why: fmt.Sprintf("execution %s drives this run, which is %s; nothing was done here", run.Driver, run.Status)}
 }
 
 func failed(f runs.Failure) Answer {

@@ -55,10 +55,10 @@ func Tell(ctx context.Context, s *stack.Stack, out io.Writer) (Report, error) {
 	t := &teller{client: newClient(s), out: out, tag: strings.ToLower(rand.Text()[:6])}
 	var told []Story
 	for _, one := range stories() {
-		if err := ctx.Err(); err != nil {
-			return Report{}, err
-		}
 		told = append(told, t.tell(ctx, one))
+		if err := ctx.Err(); err != nil {
+			return Report{}, fmt.Errorf("demo: interrupted in %s: %w", one.name, err)
+		}
 	}
 	report := newReport(told)
 	t.sayf("")
@@ -76,6 +76,9 @@ func (t *teller) tell(ctx context.Context, one story) Story {
 	s := Story{Name: one.name, RunID: one.name + "-" + t.tag}
 	t.sayf("\n%s", one.name)
 	if err := one.tell(t, ctx, &s); err != nil {
+		if errors.Is(context.Cause(ctx), context.Canceled) {
+			return s // somebody stopped the demo: that says nothing of the story
+		}
 		s.Why = err.Error()
 		t.sayf("  this did not hold: %v", err)
 		return s
@@ -122,9 +125,12 @@ func (t *teller) finish(ctx context.Context, s *Story, executionARN, account str
 		return err
 	}
 	s.Effects = effects.Credits
-	t.sayf("  run %s, call %s, settled by the %s; the billing service counts %d credit(s)", s.RunStatus, s.CallStatus, s.SettledBy, s.Effects)
+	t.sayf("  run %s, call %s, settled by %s; the billing service counts %d credit(s)", s.RunStatus, s.CallStatus, settlers[s.SettledBy], s.Effects)
 	return nil
 }
+
+// settlers says in plain words who settled a call.
+var settlers = map[string]string{"executor": "the tool itself", "hook": "the tool's look-up", "person": "the operator", "planner": "the end of the turn"}
 
 func (s *Story) key() string { return s.RunID + ":call_1" }
 

@@ -79,15 +79,15 @@ func (r Report) WriteJSON(w io.Writer) error {
 
 func (r Report) writeTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "story\trun\tcall\tsettled by\teffects\tattempts\t")
+	fmt.Fprintln(t, "story\trun\tcall\tsettled by\teffects\tattempts\tdid it hold?")
 	for _, s := range r.Stories {
 		effects := strconv.Itoa(s.Effects)
 		if s.GuardedEffects != nil {
 			effects = fmt.Sprintf("plain %d, ours %d", s.Effects, *s.GuardedEffects)
 		}
-		held := "held"
+		held := "yes"
 		if !s.OK {
-			held = "DID NOT HOLD: " + s.Why
+			held = "NO: " + s.Why
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", s.Name, s.RunStatus, s.CallStatus, s.SettledBy, effects, s.Attempts, held)
 	}

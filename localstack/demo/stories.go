@@ -50,7 +50,7 @@ func (t *teller) neverLanded(ctx context.Context, s *Story) error {
 	}
 	t.sayf("  the run waits; the operator's list shows %s as %s, effect %s", s.key(), shown.Status, shown.Effect)
 	t.sayf("  operator ada looks into the billing service and resolves it failed: POST /v1/tool-executions/%s/resolve", s.key())
-	if err := t.resolveFailed(ctx, s.key(), "no credit on the account, asked billing by phone", shown.Version); err != nil {
+	if err := t.resolveFailed(ctx, s.key(), "no credit under this key in the billing service", shown.Version); err != nil {
 		return err
 	}
 	if err := t.finish(ctx, s, execution, account); err != nil {
@@ -136,6 +136,7 @@ func (t *teller) doublePayout(ctx context.Context, s *Story) error {
 	if execution, err = t.run(ctx, s, ours); err != nil {
 		return err
 	}
+	t.sayf("  Step Functions hears the same error; the machine does not run the tool again but asks the call desk, which reads the ledger: it took effect")
 	if err := t.finish(ctx, s, execution, ours); err != nil {
 		return err
 	}

@@ -42,6 +42,8 @@ func (f front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.control.ServeHTTP(w, r)
 	case strings.HasPrefix(path, "/_local/faults"), strings.HasPrefix(path, "/_local/requests"):
 		f.faults.ServeHTTP(w, r)
+	case strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-") && !strings.HasPrefix(path, "/20"):
+		http.Error(w, "this stack serves DynamoDB, Step Functions and Lambda only", http.StatusNotImplemented)
 	case path == "/_local" || path == "/":
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(f.about)

@@ -56,7 +56,8 @@ type Stack struct {
 	Lambda     *lambda.Supervisor
 	Billing    *billing.Client
 
-	closers []func(context.Context) error
+	listener net.Listener
+	closers  []func(context.Context) error
 }
 
 // Start builds the functions and starts everything; it returns when all of it
@@ -72,6 +73,9 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 		}
 	}()
+	if err := s.listen(ctx, o); err != nil {
+		return nil, err
+	}
 	if err := installEngine(ctx, o); err != nil {
 		return nil, err
 	}
@@ -135,30 +139,22 @@ func (s *Stack) serve(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if o.Listen == "" {
-		o.Listen = "127.0.0.1:0"
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Listen)
-	if err != nil {
-		return fmt.Errorf("stack: %w; is another stack running? choose another --port", err)
-	}
-	s.URL = "http://" + listener.Addr().String()
 	if s.Lambda, err = lambda.New(lambda.Options{Endpoint: s.URL, Logs: o.Logs}); err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	s.onClose(func(context.Context) error { s.Lambda.Close(); return nil })
 	s.Faults = faults.NewPlan(faults.Options{Caller: s.Lambda.Caller, Kill: s.Lambda.KillByAccessKey, Logger: o.Logger})
 	runner, err := s.newRunner(o) //nolint:contextcheck // it lives longer than the start
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	gate, err := gateway.New(s.invokeOperator, gateway.Options{Scopes: []string{"calls:read", "calls:decide"}})
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	proxy, err := dynamodb.NewProxy(engine)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	server := &http.Server{
 		Handler:           newFront(s, proxy, runner.Handler(), gate),
@@ -170,7 +166,24 @@ func (s *Stack) serve(ctx context.Context, o Options) error {
 		gate.Close()
 		return err
 	})
-	go func() { _ = server.Serve(listener) }()
+	go func() { _ = server.Serve(s.listener) }()
+	return nil
+}
+
+// listen takes the port before anything is built, so that a port in use is told
+// at once.
+func (s *Stack) listen(ctx context.Context, o Options) (err error) {
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", o.Listen); err != nil {
+		return fmt.Errorf("stack: %w; is another stack running? choose another --port", err)
+	}
+	s.URL = "http://" + s.listener.Addr().String()
+	s.onClose(func(context.Context) error {
+		_ = s.listener.Close() // the server has closed it, if it came to that
+		return nil
+	})
 	return nil
 }
 
