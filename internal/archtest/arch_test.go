@@ -110,9 +110,9 @@ func TestEveryFunctionHasAFolderANameAndAThinMain(t *testing.T) {
 	}
 	var folders []string
 	for _, e := range entries {
-		folders = append(folders, e.Name())
-		for _, file := range []string{"main.go"} {
-			branches(t, filepath.Join(root, "functions", e.Name(), file))
+		if e.IsDir() {
+			folders = append(folders, e.Name())
+			branches(t, filepath.Join(root, "functions", e.Name(), "main.go"))
 		}
 	}
 	if !slices.Equal(folders, names.Functions()) {
