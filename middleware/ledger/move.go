@@ -77,13 +77,27 @@ func (m Move) NotesOnly() bool { return m.proof.Kind == ByExistence }
 func (m Move) On(current Record) (Record, error) {
 	row, ok := m.proves(current)
 	if !ok {
-		return current, fmt.Errorf("%w: %s: it is %s at version %d", ErrStale, m.Event(), current.State(), current.Version)
+		return current, &staleError{event: m.Event(), state: current.State(), version: current.Version}
 	}
 	if m.proof.Kind == ByAbsence {
 		return m.create, nil
 	}
 	return m.change.apply(current, row), nil
 }
+
+// staleError is an [ErrStale] that makes its words only when somebody reads
+// them: each repeat of a call meets one.
+type staleError struct {
+	event   Event
+	state   State
+	version int64
+}
+
+func (e *staleError) Error() string {
+	return fmt.Sprintf("%v: %s: it is %s at version %d", ErrStale, e.event, e.state, e.version)
+}
+
+func (e *staleError) Unwrap() error { return ErrStale }
 
 // StoredIn reports whether r, the record that refused the move, holds this very
 // move: the write was stored and its answer was lost. A start counts only while

@@ -181,6 +181,7 @@ func rawCall(b *testing.B, c *dynamodb.Client) *dynamodb.PutItemInput {
 		"status": text("started"), "token": token, "tool": text("issue_credit"), "fingerprint": text(string(ledger.DigestOf([]byte("asked")))),
 		"arguments": text(`{"account_id":"A1","amount_cents":2500}`), "created_at": text(noon.Format(time.RFC3339Nano)), "deadline": text(noon.Format(time.RFC3339Nano)),
 		names.AttrPartition: key[names.AttrPartition], names.AttrSort: key[names.AttrSort],
+		names.AttrIndexPartition: text("t#3"), names.AttrIndexSort: token, // it wants to list what is open, too
 	}
 	put := &dynamodb.PutItemInput{
 		TableName: aws.String(tableName), Item: it, ConditionExpression: aws.String("attribute_not_exists(pk)"),
@@ -191,7 +192,7 @@ func rawCall(b *testing.B, c *dynamodb.Client) *dynamodb.PutItemInput {
 	}
 	_, err := c.UpdateItem(b.Context(), &dynamodb.UpdateItemInput{
 		TableName: aws.String(tableName), Key: key,
-		UpdateExpression:         aws.String("SET #s = :s, #r = :r, completed_at = :at, external_id = :id, #t = :ttl"),
+		UpdateExpression:         aws.String("SET #s = :s, #r = :r, completed_at = :at, external_id = :id, #t = :ttl REMOVE upk, usk"),
 		ConditionExpression:      aws.String("#k = :k AND #s = :started"),
 		ExpressionAttributeNames: map[string]string{"#s": "status", "#r": "result", "#k": "token", "#t": names.AttrTTL},
 		ExpressionAttributeValues: map[string]types.AttributeValue{

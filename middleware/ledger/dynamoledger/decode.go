@@ -44,6 +44,9 @@ func decodeRecord(key ledger.Key, it item) (ledger.Record, error) {
 		},
 		CreatedAt: d.time(attrCreatedAt), Decisions: d.entries(attrDecisions), Evidence: d.entries(attrEvidence),
 	}
+	if r.Attempt.Token != "" && r.Attempt.StartedAt.IsZero() {
+		r.Attempt.StartedAt = r.CreatedAt
+	}
 	r.WaitsSince = d.since(r.State().Unsettled())
 	d.check(r)
 	if d.wrong != "" {

@@ -142,6 +142,9 @@ func (s *Store) encode(r ledger.Record) item {
 	set(attrOwner, str(r.Owner))
 	set(attrCreatedAt, instant(r.CreatedAt))
 	putAttempt(r.Attempt, set)
+	if r.Attempt.StartedAt.Equal(r.CreatedAt) {
+		delete(it, attrStartedAt) // a call that started at once says it once
+	}
 	putApproval(r.Approval, set)
 	putUndo(r.Undo, set)
 	putOutcome(r.Outcome, set)
