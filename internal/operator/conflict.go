@@ -17,36 +17,69 @@ func (s *Service) refused(ctx context.Context, r ledger.Record, name decisionNam
 	if name.request != "" {
 		decisions, _, err := s.history(ctx, r)
 		if err != nil {
-			return Decided{}, problem(Unavailable, "the call's history could not be read; nothing was changed").because(err)
+			return Decided{}, problem(Unavailable, "the call's history could not be read").because(err)
 		}
 		if entry, err := name.among(decisions); err != nil {
-			return Decided{}, err
+			return Decided{}, s.rung(ctx, r, err)
 		} else if entry != nil {
 			return s.decided(ctx, r, *entry, true)
 		}
 	}
+	expected := d.Version
 	d.Version = r.Version
 	_, err := move(r, ledger.Stamp{At: s.cfg.Now(), WriteID: d.ID}, d)
-	return Decided{}, s.conflict(r, err == nil).because(why)
+	return Decided{}, s.rung(ctx, r, s.conflict(r, expected, err == nil).because(why))
 }
 
-// conflict names who stands in the way.
-func (s *Service) conflict(r ledger.Record, stillPossible bool) *Problem {
+// conflict names who stands in the way, and what is known of the effect.
+func (s *Service) conflict(r ledger.Record, expected int64, stillPossible bool) *Problem {
 	by := winner(r)
-	p := problem(NotAllowed, "the call is "+r.State().String())
+	p := problem(NotAllowed, standing(r))
 	switch {
 	case stillPossible:
-		p = problem(StaleVersion, fmt.Sprintf("the record is at version %d", r.Version))
+		p = problem(StaleVersion, fmt.Sprintf("you looked at version %d, and the record is at version %d; %s", expected, r.Version, standing(r)))
 	case by != nil && by.Kind == string(ledger.ByPerson):
-		p = problem(AlreadyDecided, "decided by "+by.Actor+": "+by.Decision)
+		p = problem(AlreadyDecided, by.says()+"; "+standing(r))
 	case settled(r.Status):
-		p = problem(AlreadySettled, "the call is "+r.State().String())
+		p = problem(AlreadySettled, standing(r)+by.since())
 	}
 	p.Record, p.DecidedBy = viewOf(r, s.cfg.Now()), by
 	return p
 }
 
-// winner returns who brought the record where it stands, nil if nobody did.
+// standing says where the call stands and what is known of its effect.
+func standing(r ledger.Record) string {
+	return "the call is " + r.State().String() + ", and " + effectSays[r.Effect()]
+}
+
+var effectSays = map[ledger.Effect]string{
+	ledger.Unknown:  "nobody knows whether it took effect",
+	ledger.NoEffect: "it did not take effect",
+	ledger.Happened: "it took effect",
+	ledger.Undone:   "it took effect and was undone",
+}
+
+// says names the person in quotes, so that it reads as a name whatever it is.
+func (d *DecidedBy) says() string {
+	word := "a decision"
+	if d.Decision != "" {
+		word = "the decision " + d.Decision
+	}
+	return fmt.Sprintf("the actor %q made %s%s", d.Actor, word, d.since())
+}
+
+func (d *DecidedBy) since() string {
+	if d == nil || d.At == "" {
+		return ""
+	}
+	if d.Kind != string(ledger.ByPerson) {
+		return ", settled by the " + d.Kind + " at " + d.At
+	}
+	return " at " + d.At
+}
+
+// winner returns who brought the record where it stands, nil if nobody has
+// decided or settled it: whoever lost track of a call decided nothing.
 func winner(r ledger.Record) *DecidedBy {
 	if n := len(r.Decisions); n > 0 {
 		last := r.Decisions[n-1]
@@ -54,7 +87,7 @@ func winner(r ledger.Record) *DecidedBy {
 			return &DecidedBy{Kind: string(ledger.ByPerson), Actor: last.By, Decision: string(last.Kind), At: stamp(last.At)}
 		}
 	}
-	if r.Outcome.By.Kind == "" {
+	if r.Outcome.By.Kind == "" || !settled(r.Status) {
 		return nil
 	}
 	by := &DecidedBy{Kind: string(r.Outcome.By.Kind), At: stamp(r.Outcome.At)}

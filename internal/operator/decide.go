@@ -29,7 +29,7 @@ type Command struct {
 type Decided struct {
 	Record        Record     `json:"record" doc:"As it stands"`
 	Decision      Entry      `json:"decision"`
-	RunWaiting    RunWaiting `json:"run_waiting" enum:"woken,not waiting,no longer waiting,not woken yet,still waiting for a decision" doc:"What became of the parked run. The sweeper wakes one that is not woken yet."`
+	RunWaiting    RunWaiting `json:"run_waiting" enum:"woken,not waiting,no longer waiting,not woken yet,still waiting for a decision" doc:"What became of the parked run. One that is not woken yet is woken by any further request on the call, such as reconcile."`
 	RecordKeeping bool       `json:"record_keeping" doc:"True if the model has been told something else than the record says now, and will not hear of it any more"`
 
 	// Replayed says that the decision had been stored by an earlier request.
@@ -54,7 +54,7 @@ func (s *Service) decide(ctx context.Context, id Identity, verb string, c Comman
 		return Decided{}, err
 	}
 	if entry, err := name.among(r.Decisions); err != nil {
-		return Decided{}, err
+		return Decided{}, s.rung(ctx, r, err)
 	} else if entry != nil {
 		return s.decided(ctx, r, *entry, true)
 	}
@@ -70,8 +70,8 @@ func (s *Service) decide(ctx context.Context, id Identity, verb string, c Comman
 		}
 		return Decided{}, problem(OutcomeUnknown, "the ledger did not answer").because(err)
 	}
-	// Stored: the call is decided. If we stop here, its waits are unconfirmed
-	// and the sweeper rings them.
+	// Stored: the call is decided. If we stop here, its waits are unconfirmed:
+	// the list shows them, and any further request on the call rings them.
 	entry, err := name.among(after.Decisions)
 	if err != nil || entry == nil {
 		return Decided{}, problem(Internal, "").because(fmt.Errorf("operator: decision %s is stored and not on the record that came back: %w", d.ID, errors.Join(err, ledger.ErrCorrupt)))
@@ -151,7 +151,7 @@ func (c Command) check(wrong *invalid, reasonRequired bool) {
 	reason := strings.TrimSpace(c.Reason)
 	switch {
 	case reason == "" && reasonRequired:
-		wrong.add("body.reason", "is required")
+		wrong.add("body.reason", "is required and must not be blank: say why")
 	case len(reason) > MaxReason:
 		wrong.add("body.reason", fmt.Sprintf("is longer than %d bytes", MaxReason))
 	}

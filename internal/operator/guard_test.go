@@ -94,7 +94,7 @@ func TestTheGuardUnderstandsWhatAnOperatorAsks(t *testing.T) {
 		b.through(t, handler)
 
 		got, err := b.service.Reconcile(t.Context(), ops, operator.Inquiry{Key: "run-1:c1"})
-		if err != nil || got.Settled || got.LookUp.Status != "indeterminate" || got.RunWaiting != operator.StillWaiting {
+		if err != nil || got.Settled || got.LookUp.Status != "indeterminate" || got.LookUp.Code != "look_up_absent" || got.RunWaiting != operator.StillWaiting {
 			t.Fatalf("stored %t: got %+v, %v", stored, got, err)
 		}
 		known = true

@@ -6,19 +6,16 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/onceward/onceward/middleware/ledger"
 )
 
-// The sizes of a list's page, and how many of the store's pages one request
-// reads before it answers with fewer calls than asked for.
+// The sizes of a list's page.
 const (
-	DefaultLimit  = 50
-	MaxLimit      = 200
-	maxStorePages = 20
+	DefaultLimit = 50
+	MaxLimit     = 200
 )
 
 // Filter narrows a list.
@@ -29,7 +26,8 @@ type Filter struct {
 	Cursor string // List.NextCursor of the page before
 }
 
-// Item is one call that needs somebody.
+// Item is one call that needs somebody, or whose run is not woken yet although it
+// does not.
 type Item struct {
 	Key            string `json:"key" doc:"[tenant/]run:call"`
 	RunID          string `json:"run_id"`
@@ -43,7 +41,8 @@ type Item struct {
 	Summary        string `json:"summary" doc:"The arguments, redacted"`
 	WaitingSince   string `json:"waiting_since" format:"date-time"`
 	WaitingSeconds int64  `json:"waiting_seconds" doc:"Whole seconds, never negative"`
-	Why            Why    `json:"why" doc:"contradicted, unknown_outcome, executor_overdue, in_flight, awaiting_approval, approved, undo_open or unused_grant"`
+	Why            Why    `json:"why" doc:"contradicted, unknown_outcome, executor_overdue, in_flight, awaiting_approval, approved, undo_open, unused_grant or run_not_woken"`
+	WhatToDo       string `json:"what_to_do,omitempty" doc:"Present with run_not_woken: nobody has to decide, and POST reconcile wakes the run"`
 	Version        int64  `json:"version"`
 }
 
@@ -53,8 +52,9 @@ type List struct {
 	NextCursor string `json:"next_cursor,omitempty" doc:"Opaque; absent on the last page. A page may hold fewer calls than its limit and still have one."`
 }
 
-// List returns the calls of the identity's tenant that need somebody. It comes
-// from an index that may be seconds behind; nothing may be decided from it.
+// List returns the calls of the identity's tenant that need somebody, and those
+// that do not but whose parked run is not woken yet. It comes from an index that
+// may be seconds behind; nothing may be decided from it.
 func (s *Service) List(ctx context.Context, id Identity, f Filter) (List, error) {
 	if err := id.May(ReadCalls); err != nil {
 		return List{}, err
@@ -76,38 +76,22 @@ func (s *Service) List(ctx context.Context, id Identity, f Filter) (List, error)
 	if err != nil {
 		return List{}, err
 	}
-	now := s.cfg.Now()
-	out := List{Items: []Item{}}
-	for range maxStorePages {
-		page, err := s.cfg.Store.Unsettled(ctx, ledger.Query{Tenant: id.Tenant, Cursor: cursor, Limit: f.Limit - len(out.Items)})
-		if errors.Is(err, ledger.ErrInvalid) {
-			return List{}, problem(InvalidCursor, "").because(err)
-		}
-		if err != nil {
-			return List{}, problem(Unavailable, "the list could not be read").because(err)
-		}
-		for _, r := range page.Records {
-			if f.wants(r, id, now) {
-				out.Items = append(out.Items, itemOf(r, now))
-			}
-		}
-		cursor = page.Next
-		if cursor == "" || len(out.Items) >= f.Limit {
-			break
-		}
+	l := lister{s: s, id: id, filter: f, now: s.cfg.Now(), checks: maxWaitChecks, items: []Item{}}
+	if cursor, err = l.read(ctx, cursor); err != nil {
+		return List{}, err
 	}
-	out.NextCursor = f.seal(id, cursor)
-	return out, nil
+	return List{Items: l.items, NextCursor: f.seal(id, cursor)}, nil
 }
 
 func (f Filter) wants(r ledger.Record, id Identity, now time.Time) bool {
-	switch {
-	case r.Key.Tenant != id.Tenant: // the store promises it; another tenant's call must not depend on that
-		return false
-	case f.Tool != "" && f.Tool != r.Tool, f.Status != "" && f.Status != string(r.Status):
+	if r.Key.Tenant != id.Tenant { // the store promises it; another tenant's call must not depend on that
 		return false
 	}
-	return r.NeedsSomebody(now) || f.Status == string(ledger.Started)
+	return f.matches(r) && (r.NeedsSomebody(now) || f.Status == string(ledger.Started))
+}
+
+func (f Filter) matches(r ledger.Record) bool {
+	return (f.Tool == "" || f.Tool == r.Tool) && (f.Status == "" || f.Status == string(r.Status))
 }
 
 func itemOf(r ledger.Record, now time.Time) Item {

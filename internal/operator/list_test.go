@@ -58,12 +58,13 @@ func TestListHoldsWhatNeedsSomebodyLongestWaitingFirst(t *testing.T) {
 		filter operator.Filter
 		want   []string
 	}{
-		"all":      {operator.Filter{}, []string{"overdue executor_overdue", "unknown unknown_outcome", "asked awaiting_approval", "granted unused_grant", "denied-by-fact contradicted"}},
-		"unknown":  {operator.Filter{Status: "indeterminate"}, []string{"unknown unknown_outcome"}},
-		"started":  {operator.Filter{Status: "started"}, []string{"overdue executor_overdue", "running in_flight"}},
-		"failed":   {operator.Filter{Status: "failed"}, []string{"granted unused_grant", "denied-by-fact contradicted"}},
-		"tool":     {operator.Filter{Tool: "issue_credit", Status: "reserved"}, []string{"asked awaiting_approval"}},
-		"no match": {operator.Filter{Tool: "find_order"}, nil},
+		"all":       {operator.Filter{}, []string{"overdue executor_overdue", "unknown unknown_outcome", "asked awaiting_approval", "granted unused_grant", "denied-by-fact contradicted", "done run_not_woken"}},
+		"unknown":   {operator.Filter{Status: "indeterminate"}, []string{"unknown unknown_outcome"}},
+		"started":   {operator.Filter{Status: "started"}, []string{"overdue executor_overdue", "running in_flight"}},
+		"failed":    {operator.Filter{Status: "failed"}, []string{"granted unused_grant", "denied-by-fact contradicted"}},
+		"completed": {operator.Filter{Status: "completed"}, []string{"done run_not_woken"}},
+		"tool":      {operator.Filter{Tool: "issue_credit", Status: "reserved"}, []string{"asked awaiting_approval"}},
+		"no match":  {operator.Filter{Tool: "find_order"}, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

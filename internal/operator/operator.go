@@ -39,7 +39,7 @@ type Identity struct {
 // a problem. Nothing was read or changed.
 func (id Identity) May(scope Scope) error {
 	if id.Actor == "" {
-		return problem(MissingIdentity, "the authorizer names no subject")
+		return problem(MissingIdentity, "")
 	}
 	if !slices.Contains(id.Scopes, string(scope)) {
 		return problem(MissingScope, "this request needs the scope "+string(scope))
@@ -136,11 +136,11 @@ func New(cfg Config) (*Service, error) {
 func keyOf(id Identity, text string) (ledger.Key, error) {
 	key, err := ledger.ParseKey(text)
 	if err != nil || key.Tenant != "" && key.Tenant != id.Tenant {
-		return ledger.Key{}, problem(NotFound, "there is no such call")
+		return ledger.Key{}, problem(NotFound, "")
 	}
 	key.Tenant = id.Tenant
 	if key.Check() != nil {
-		return ledger.Key{}, problem(NotFound, "there is no such call")
+		return ledger.Key{}, problem(NotFound, "")
 	}
 	return key, nil
 }
@@ -150,11 +150,11 @@ func (s *Service) load(ctx context.Context, key ledger.Key) (ledger.Record, erro
 	r, err := s.cfg.Store.Load(ctx, key)
 	switch {
 	case errors.Is(err, ledger.ErrCorrupt):
-		return ledger.Record{}, problem(CorruptRecord, "the stored record can't be read").because(err)
+		return ledger.Record{}, problem(CorruptRecord, "").because(err)
 	case err != nil:
-		return ledger.Record{}, problem(Unavailable, "the ledger could not be read; nothing was changed").because(err)
+		return ledger.Record{}, problem(Unavailable, "the ledger could not be read").because(err)
 	case !r.Exists():
-		return ledger.Record{}, problem(NotFound, "there is no such call")
+		return ledger.Record{}, problem(NotFound, "")
 	}
 	return r, nil
 }

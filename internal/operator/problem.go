@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Code is a stable word for what went wrong, the same in every version of the
@@ -47,30 +49,30 @@ type CodeInfo struct {
 }
 
 var codes = []CodeInfo{
-	{InvalidBody, http.StatusBadRequest, "The body can't be read", "Not JSON, a name given twice, or no body at all. Nothing was changed."},
-	{MissingIdentity, http.StatusUnauthorized, "Nobody is signed in", "The authorizer named no subject. Nothing was changed."},
+	{InvalidBody, http.StatusBadRequest, "The body can't be read", "The body is missing, is not one JSON object, or gives a name twice. Nothing was changed: correct it and send it again."},
+	{MissingIdentity, http.StatusUnauthorized, "Nobody is signed in", "The authorizer named no subject. Nothing was changed: sign in and send the request again."},
 	{MissingScope, http.StatusForbidden, "Not allowed for this identity", "The identity lacks the scope that is named. Nothing was changed."},
-	{NotFound, http.StatusNotFound, "No such call", "There is no record under this key in the identity's tenant."},
-	{NoRoute, http.StatusNotFound, "No such resource", "The path is not one of this API."},
-	{MethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed", "The path exists under another method, see the Allow header."},
-	{RequestTimeout, http.StatusRequestTimeout, "The body did not arrive in time", "Nothing was changed."},
-	{StaleVersion, http.StatusConflict, "The call has moved", "The decision is still possible, but the record is not at expected_version any more. Nothing was changed. Look at the record, then decide again."},
-	{AlreadyDecided, http.StatusConflict, "Somebody else has decided", "A person's decision stands, see decided_by and record. Nothing was changed."},
-	{AlreadySettled, http.StatusConflict, "The call is settled", "The executor, a look-up, the planner or the sweeper settled it, see decided_by and record. Nothing was changed."},
-	{NotAllowed, http.StatusConflict, "Not possible in this state", "The ledger's table has no such move from the call's state. Nothing was changed."},
-	{NothingToLookUp, http.StatusConflict, "Nothing to look up", "The call is not unknown, or its executor may still be at work. Nothing was changed."},
+	{NotFound, http.StatusNotFound, "No such call", "There is no record under this key in your tenant. Nothing was changed: check the key and the tenant of your token."},
+	{NoRoute, http.StatusNotFound, "No such resource", "The path is not one of this API. Nothing was changed."},
+	{MethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed", "The path exists under another method, see the Allow header. Nothing was changed."},
+	{RequestTimeout, http.StatusRequestTimeout, "The body did not arrive in time", "Nothing was changed: send it again."},
+	{StaleVersion, http.StatusConflict, "The call has moved", "The decision is still possible, but expected_version is not the record's version. Nothing was changed. Look at the record's version, then decide again with it as expected_version."},
+	{AlreadyDecided, http.StatusConflict, "It has been decided already", "A person's decision stands, see decided_by and record. Nothing was changed by this request."},
+	{AlreadySettled, http.StatusConflict, "The call is settled", "The executor, a look-up, the planner or the sweeper settled it, see decided_by and record. Nothing was changed by this request."},
+	{NotAllowed, http.StatusConflict, "Not possible in this state", "This can't be decided in the call's state. Nothing was changed; record says where the call stands."},
+	{NothingToLookUp, http.StatusConflict, "Nothing to look up", "The call is not unknown, or its executor may still be at work. The look-up was not asked and nothing was changed."},
 	{NoArguments, http.StatusConflict, "The arguments are not stored", "The turn that holds the call's arguments can't be found, and the tool's look-up needs them. Nothing was changed; resolve the call instead."},
-	{ToolNotConfigured, http.StatusConflict, "No function for this tool", "This deployment maps no function to the call's tool, so its look-up can't be asked. Nothing was changed."},
-	{BodyTooLarge, http.StatusRequestEntityTooLarge, "The body is too large", "At most 256 KiB. Nothing was changed."},
+	{ToolNotConfigured, http.StatusConflict, "No function for this tool", "This deployment maps no function to the call's tool, so its look-up can't be asked. Nothing was changed; resolve the call instead."},
+	{BodyTooLarge, http.StatusRequestEntityTooLarge, "The body is too large", "At most 256 KiB are read. Nothing was changed."},
 	{UnsupportedMedia, http.StatusUnsupportedMediaType, "Not JSON", "Send application/json. Nothing was changed."},
-	{InvalidRequest, http.StatusUnprocessableEntity, "The request is not valid", "Every wrong field is named in errors. Nothing was changed."},
+	{InvalidRequest, http.StatusUnprocessableEntity, "The request is not valid", "Every wrong field is named in errors. Nothing was changed: correct them and send the request again."},
 	{InvalidCursor, http.StatusUnprocessableEntity, "The cursor is not valid here", "Cursors are opaque and belong to one list with its filters. Start again without one."},
-	{KeyReused, http.StatusUnprocessableEntity, "The Idempotency-Key was used for something else", "The same identity sent another decision on this call under this key. Nothing was changed."},
+	{KeyReused, http.StatusUnprocessableEntity, "The Idempotency-Key was used for something else", "The same identity sent another decision on this call under this key. Nothing was changed by this request: read the call, and use a new key for a new decision."},
 	{Internal, http.StatusInternalServerError, "The service failed", "Nothing is known: read the call before deciding again."},
-	{CorruptRecord, http.StatusInternalServerError, "The stored record can't be read", "Nothing may run on it. Nothing was changed."},
-	{LookUpFailed, http.StatusBadGateway, "The look-up gave no answer", "The tool's function did not answer and the record is as it was. It only reads, so it may be asked again."},
+	{CorruptRecord, http.StatusInternalServerError, "The stored record can't be read", "Nothing may run on it, and its effect is unknown. Nothing was changed."},
+	{LookUpFailed, http.StatusBadGateway, "The look-up gave no answer", "The tool's function did not answer and the record is as it was. The look-up only reads, so it may be asked again."},
 	{Unavailable, http.StatusServiceUnavailable, "The ledger can't be reached", "Nothing was changed. Try again."},
-	{OutcomeUnknown, http.StatusServiceUnavailable, "It is not known whether the decision was stored", "Send the same request again with the same Idempotency-Key, or read the call."},
+	{OutcomeUnknown, http.StatusServiceUnavailable, "It is not known whether the decision was stored", "The decision may or may not stand; the tool was not run. Send the same request again with the same Idempotency-Key, or read the call. Without a key a repeat is answered 409 if the decision stands, and wakes the run."},
 }
 
 // Codes returns the closed table of codes, ordered by status.
@@ -98,10 +100,13 @@ type Problem struct { //nolint:errname // RFC 9457 calls it a problem, and so do
 	Title     string       `json:"title" doc:"The same for every occurrence of the code"`
 	Status    int          `json:"status" doc:"HTTP status"`
 	Code      Code         `json:"code" doc:"Stable word; docs/reference/problems.md lists them"`
-	Detail    string       `json:"detail,omitempty" doc:"About this occurrence"`
+	Detail    string       `json:"detail,omitempty" doc:"This occurrence, what it means for the call, and what to do"`
 	Errors    []FieldError `json:"errors,omitempty" doc:"Every wrong field"`
 	Record    *Record      `json:"record,omitempty" doc:"The record that stands, on a conflict"`
-	DecidedBy *DecidedBy   `json:"decided_by,omitempty" doc:"Who brought the call where it stands, on a conflict"`
+	DecidedBy *DecidedBy   `json:"decided_by,omitempty" doc:"Who brought the call where it stands, on a conflict; absent if nobody has decided or settled it"`
+
+	// RunWaiting is "" where the call was not met.
+	RunWaiting RunWaiting `json:"run_waiting,omitempty" enum:"woken,not waiting,no longer waiting,not woken yet,still waiting for a decision" doc:"What became of the parked run of the call that the request met"`
 
 	cause error
 }
@@ -114,10 +119,28 @@ type DecidedBy struct {
 	At       string `json:"at,omitempty" format:"date-time" doc:"When"`
 }
 
-// NewProblem returns the problem of a code. cause is for logs; it may be nil.
-func NewProblem(code Code, detail string, cause error) *Problem {
+// NewProblem returns the problem of a code. Its detail is what is said of this
+// occurrence, "" for nothing, and then what the code means. cause is for logs; it
+// may be nil.
+func NewProblem(code Code, occurrence string, cause error) *Problem {
 	info := infoOf(code)
-	return &Problem{Type: "urn:onceward:problem:" + string(info.Code), Title: info.Title, Status: info.Status, Code: info.Code, Detail: detail, cause: cause}
+	p := &Problem{Type: "urn:onceward:problem:" + string(info.Code), Title: info.Title, Status: info.Status, Code: info.Code, cause: cause}
+	p.say(occurrence)
+	p.say(info.Means)
+	return p
+}
+
+// say adds a sentence to the detail.
+func (p *Problem) say(words string) {
+	if words == "" {
+		return
+	}
+	first, size := utf8.DecodeRuneInString(words)
+	words = string(unicode.ToUpper(first)) + words[size:]
+	if !strings.HasSuffix(words, ".") {
+		words += "."
+	}
+	p.Detail = strings.TrimPrefix(p.Detail+" "+words, " ")
 }
 
 func problem(code Code, detail string) *Problem { return NewProblem(code, detail, nil) }

@@ -26,18 +26,19 @@ type Reconciled struct {
 	Record     Record     `json:"record" doc:"As it stands after the look-up"`
 	LookUp     LookUp     `json:"look_up"`
 	Settled    bool       `json:"settled" doc:"Whether the call does not need a look-up or a person any more"`
-	RunWaiting RunWaiting `json:"run_waiting" enum:"woken,not waiting,no longer waiting,not woken yet,still waiting for a decision" doc:"What became of the parked run. The sweeper wakes one that is not woken yet."`
+	RunWaiting RunWaiting `json:"run_waiting" enum:"woken,not waiting,no longer waiting,not woken yet,still waiting for a decision" doc:"What became of the parked run. One that is not woken yet is woken by any further request on the call, such as reconcile."`
 }
 
 // LookUp is what the tool's function answered.
 type LookUp struct {
 	Status  string `json:"status" doc:"How the function answered, such as completed or indeterminate"`
-	Code    string `json:"code,omitempty"`
+	Code    string `json:"code,omitempty" doc:"Why, in one stable word of errors.md: look_up_unknown if it could not tell, look_up_absent if it found nothing, which proves nothing yet"`
 	Message string `json:"message,omitempty"`
 }
 
 // Reconcile invokes the tool's function once in mode reconcile, which can only
-// read, and answers from the ledger. If that settled the call, its run is woken.
+// read, and answers from the ledger. If that settled the call, its run is woken;
+// so is the run of a call that there is nothing to look up for any more.
 // Problems: [NotFound], [StaleVersion], [NothingToLookUp], [NoArguments],
 // [ToolNotConfigured], [LookUpFailed]: nothing was changed.
 func (s *Service) Reconcile(ctx context.Context, id Identity, in Inquiry) (Reconciled, error) {
@@ -58,12 +59,12 @@ func (s *Service) Reconcile(ctx context.Context, id Identity, in Inquiry) (Recon
 		return Reconciled{}, err
 	}
 	if in.ExpectedVersion != 0 && in.ExpectedVersion != before.Version {
-		return Reconciled{}, s.conflict(before, true)
+		return Reconciled{}, s.rung(ctx, before, s.conflict(before, in.ExpectedVersion, true))
 	}
 	if !s.canLook(before) {
-		p := problem(NothingToLookUp, "the call is "+before.State().String())
+		p := problem(NothingToLookUp, standing(before))
 		p.Record, p.DecidedBy = viewOf(before, s.cfg.Now()), winner(before)
-		return Reconciled{}, p
+		return Reconciled{}, s.rung(ctx, before, p)
 	}
 	payload, err := s.envelope(ctx, before)
 	if err != nil {
@@ -73,9 +74,9 @@ func (s *Service) Reconcile(ctx context.Context, id Identity, in Inquiry) (Recon
 	looked, invokeErr := s.invoke(ctx, before.Tool, payload)
 	switch {
 	case errors.Is(invokeErr, ErrNoTool):
-		return Reconciled{}, problem(ToolNotConfigured, "").because(invokeErr)
+		return Reconciled{}, s.rung(ctx, before, problem(ToolNotConfigured, "").because(invokeErr))
 	case looked.Code == needsArguments:
-		return Reconciled{}, problem(NoArguments, "")
+		return Reconciled{}, s.rung(ctx, before, problem(NoArguments, ""))
 	}
 	s.noteAsked(ctx, id, before, in.Reason)
 	after, err := s.load(ctx, key)
@@ -83,9 +84,9 @@ func (s *Service) Reconcile(ctx context.Context, id Identity, in Inquiry) (Recon
 		return Reconciled{}, err
 	}
 	if invokeErr != nil && after.Version == before.Version {
-		p := problem(LookUpFailed, "").because(invokeErr)
+		p := problem(LookUpFailed, standing(after)).because(invokeErr)
 		p.Record = viewOf(after, s.cfg.Now())
-		return Reconciled{}, p
+		return Reconciled{}, s.rung(ctx, after, p)
 	}
 	ctx, cancel := outliving(ctx)
 	defer cancel()
@@ -106,7 +107,7 @@ func (s *Service) canLook(r ledger.Record) bool {
 func (s *Service) envelope(ctx context.Context, r ledger.Record) ([]byte, error) {
 	turn, err := s.turn(ctx, r)
 	if err != nil {
-		return nil, problem(Unavailable, "the call's turn could not be read; nothing was changed").because(err)
+		return nil, problem(Unavailable, "the call's turn could not be read").because(err)
 	}
 	call := once.CallPart{ID: r.Key.CallID, Tool: r.Tool, Turn: r.Turn, Attempt: max(r.Attempt.Number, 1)}
 	if i := slices.IndexFunc(turn.Calls, func(c runs.Call) bool { return c.ID == call.ID && c.Tool == call.Tool }); i >= 0 {
@@ -114,7 +115,7 @@ func (s *Service) envelope(ctx context.Context, r ledger.Record) ([]byte, error)
 	} // without them a look-up by key still works; any other is refused by its function
 	run, err := s.cfg.Runs.Load(ctx, runs.ID{Tenant: r.Key.Tenant, Run: r.Key.RunID})
 	if err != nil {
-		return nil, problem(Unavailable, "the call's run could not be read; nothing was changed").because(err)
+		return nil, problem(Unavailable, "the call's run could not be read").because(err)
 	}
 	input, err := runs.ParseInput(run.Input)
 	if err != nil {

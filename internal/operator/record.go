@@ -97,6 +97,7 @@ const (
 	WhyApproved     Why = "approved"          // it may run, and has not: nobody is needed yet
 	WhyUndoOpen     Why = "undo_open"         // an undo was asked for and has not ended
 	WhyGranted      Why = "unused_grant"      // one more attempt was granted and not used
+	WhyNotWoken     Why = "run_not_woken"     // settled, or free to go on, and its parked run is not woken yet
 )
 
 func whyOf(r ledger.Record, now time.Time) Why {

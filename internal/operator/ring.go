@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -18,11 +19,11 @@ type RunWaiting string
 // What can become of it. The decision stands in every case.
 const (
 	Woken          RunWaiting = "woken"
-	NoLonger       RunWaiting = "no longer waiting"            // its wait had ended by itself
+	NoLonger       RunWaiting = "no longer waiting"            // its wait had ended, or another request was waking it
 	NotWaiting     RunWaiting = "not waiting"                  // nobody was parked on the call
-	NotWokenYet    RunWaiting = "not woken yet"                // the sweeper rings what is unconfirmed
+	NotWokenYet    RunWaiting = "not woken yet"                // any further request on the call rings again
 	StillWaiting   RunWaiting = "still waiting for a decision" // the call needs another one
-	waitsUnreadLog            = "waits not read; the sweeper rings them"
+	waitsUnreadLog            = "waits not read; any further request on the call rings them"
 )
 
 var errUnconfirmed = errors.New("operator: a bell is not confirmed")
@@ -37,9 +38,51 @@ func (s *Service) wake(ctx context.Context, r ledger.Record, since time.Time) Ru
 	ringer := ringer{s: s, how: map[string]string{}, confirmed: map[string]bool{}}
 	_, err := backoff.Retry(ctx, func() (bool, error) { return true, ringer.round(ctx, r.Key) }, s.patience(ctx)...)
 	if err != nil {
-		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "not every bell was confirmed; the sweeper rings again", slog.String("key_hash", r.Key.Short()), slog.Any("error", err))
+		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "not every bell was confirmed; any further request on the call rings again", slog.String("key_hash", r.Key.Short()), slog.Any("error", err))
 	}
 	return ringer.report(since)
+}
+
+// rung rings for a call that a request met and was refused on: whoever decided
+// may have died before the bells. The problem says what became of the run.
+func (s *Service) rung(ctx context.Context, r ledger.Record, err error) error {
+	p, ok := errors.AsType[*Problem](err)
+	if !ok {
+		return err
+	}
+	ctx, cancel := outliving(ctx)
+	defer cancel()
+	p.RunWaiting = s.wake(ctx, r, decidedAt(r))
+	p.say(runSays[p.RunWaiting])
+	return p
+}
+
+// runSays tells what became of the run to whom it could matter.
+var runSays = map[RunWaiting]string{
+	Woken:       "its parked run has been woken",
+	NotWokenYet: "its parked run is not woken yet: any further request on the call, such as POST reconcile, rings again",
+	NoLonger:    "its run is no longer waiting", NotWaiting: "", StillWaiting: "",
+}
+
+// decidedAt returns when the call came to stand where it does.
+func decidedAt(r ledger.Record) time.Time {
+	at := r.Outcome.At
+	if n := len(r.Decisions); n > 0 && r.Decisions[n-1].At.After(at) {
+		at = r.Decisions[n-1].At
+	}
+	return at
+}
+
+// wakeIt is what to do about a run that sleeps although it could go on.
+const wakeIt = "Nobody has to decide any more, and the parked run is not woken yet. POST reconcile wakes it."
+
+// sleeps reports whether a run is parked on a call that it could go on with.
+func (s *Service) sleeps(r ledger.Record, waits []ledger.Wait) bool {
+	return r.Next(s.cfg.Now(), false, ledger.Pause) != ledger.Park && firstUnrung(waits) >= 0
+}
+
+func firstUnrung(waits []ledger.Wait) int {
+	return slices.IndexFunc(waits, func(w ledger.Wait) bool { return !w.Rung() })
 }
 
 // ringer rings the waits of one call and remembers what it knows between rounds,
@@ -91,7 +134,7 @@ func (g *ringer) ring(ctx context.Context, w ledger.Wait) error {
 	if err := g.s.cfg.Waits.ConfirmWait(ctx, w, g.how[w.ID], g.s.cfg.Now()); err != nil {
 		return err
 	}
-	// Stored: the bell is confirmed. Until then the sweeper finds the wait and
+	// Stored: the bell is confirmed. Until then the next request on the call
 	// rings again, which a run that went on does not notice.
 	g.confirmed[w.ID] = true
 	return nil

@@ -20,9 +20,10 @@ type Detail struct {
 	Decisions  []Entry         `json:"decisions" nullable:"false" doc:"By people, the oldest first"`
 	Evidence   []Entry         `json:"evidence" nullable:"false" doc:"What arrived without changing the status, the oldest first"`
 	Result     json.RawMessage `json:"result,omitempty" doc:"What the tool returned; absent if there is none or it was not kept"`
-	ResultKept bool            `json:"result_kept" doc:"False when the call completed and its result is gone, or larger than an answer may be"`
+	ResultKept bool            `json:"result_kept" doc:"True only if the call took effect and its result is kept and shown"`
 	Heard      *Heard          `json:"heard,omitempty" doc:"What the model heard; absent while it has not heard anything"`
 	Waits      []Wait          `json:"waits" nullable:"false" doc:"Parked runs, the oldest first"`
+	WhatToDo   string          `json:"what_to_do,omitempty" doc:"Present while a parked run could go on and is not woken yet"`
 }
 
 // Heard is what the model heard of the call when its turn was closed.
@@ -57,7 +58,7 @@ func (s *Service) Show(ctx context.Context, id Identity, key string) (Detail, er
 
 func (s *Service) detail(ctx context.Context, r ledger.Record) (Detail, error) {
 	unreadable := func(what string, err error) error {
-		return problem(Unavailable, "the call's "+what+" could not be read; nothing was changed").because(err)
+		return problem(Unavailable, "the call's "+what+" could not be read").because(err)
 	}
 	d := Detail{Record: *viewOf(r, s.cfg.Now()), Waits: []Wait{}}
 	decisions, evidence, err := s.history(ctx, r)
@@ -77,6 +78,12 @@ func (s *Service) detail(ctx context.Context, r ledger.Record) (Detail, error) {
 	}
 	for _, w := range waits {
 		d.Waits = append(d.Waits, Wait{Execution: w.Execution, ParkedAt: stamp(w.ParkedAt), RungAt: stamp(w.RungAt), How: w.How})
+	}
+	if s.sleeps(r, waits) {
+		d.WhatToDo = wakeIt
+		if !r.NeedsSomebody(s.cfg.Now()) {
+			d.Why = WhyNotWoken
+		}
 	}
 	return d, nil
 }
@@ -105,7 +112,7 @@ var byPeople = []ledger.Event{
 // result reads the result of a call that took effect.
 func (s *Service) result(ctx context.Context, r ledger.Record) (result json.RawMessage, kept bool, err error) {
 	if r.Outcome.Ref == (ledger.ResultRef{}) && len(r.Outcome.Result) == 0 {
-		return nil, true, nil
+		return nil, false, nil
 	}
 	raw, err := s.cfg.Store.Result(ctx, r)
 	switch {

@@ -90,3 +90,24 @@ func TestEveryRecordHasAViewInEveryStatus(t *testing.T) {
 		clean(t, got)
 	}
 }
+
+func TestAResultIsKeptOnlyWhereThereIsOne(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.unknown(t, "unknown")
+	b.start(t, "running")
+	settle := func(id string, what ledger.Settlement) {
+		r := b.start(t, id)
+		move, err := r.Settle(b.stamp("settle-"+id), r.Attempt.Token, what)
+		b.apply(t, move, err)
+	}
+	settle("failed", ledger.Settlement{Effect: ledger.NoEffect, Code: "rejected", Message: "no"})
+	settle("bare", ledger.Settlement{Effect: ledger.Happened})
+	settle("whole", ledger.Settlement{Effect: ledger.Happened, Result: []byte(`{}`)})
+	for id, want := range map[string]bool{"unknown": false, "running": false, "failed": false, "bare": false, "whole": true} {
+		got, err := b.service.Show(t.Context(), ops, "run-1:"+id)
+		if err != nil || got.ResultKept != want || (got.Result != nil) != want {
+			t.Errorf("%s: kept %t, result %s, %v", id, got.ResultKept, got.Result, err)
+		}
+	}
+}

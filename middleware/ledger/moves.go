@@ -147,8 +147,9 @@ func (r Record) Settle(s Stamp, token AttemptToken, what Settlement) (Move, erro
 	if err != nil {
 		return Move{}, err
 	}
-	entry := Entry{ID: s.WriteID, Kind: LateComplete, By: string(ByExecutor), Reason: "the executor reports the effect " + what.ExternalID, At: s.At, Before: r.State().String(), After: row.After(r.State()).String()}
-	return Move{rows: []Row{row}, key: r.Key, read: r, proof: Proof{Kind: row.Proof, Token: token}, change: Change{Stamp: s, Evidence: &entry}}, nil
+	m := r.moved(row, r.contradiction(row, s, ByExecutor, what))
+	m.proof.Token = token
+	return m, nil
 }
 
 func (w Settlement) event() Event {
@@ -191,13 +192,25 @@ func (r Record) NewPolicy(s Stamp, epoch int) (Move, error) {
 	})
 }
 
+// contradiction is what a move writes that flags an effect which the record
+// denies.
+func (r Record) contradiction(row Row, s Stamp, by SettlerKind, what Settlement) Change {
+	return Change{Stamp: s, Evidence: &Entry{
+		ID: s.WriteID, Kind: row.Event, By: string(by), Reason: Shorten("reports the effect "+what.ExternalID, MaxMessage),
+		At: s.At, Before: r.State().String(), After: row.After(r.State()).String(),
+	}}
+}
+
 // Look records what a look-up that began at began found. Happened settles the
-// call. NoEffect settles it only if authoritative says that absence is proof
-// and began lies after the call's quiet time. Unknown is [Record.Note]'s.
+// call, or flags a contradiction if somebody has called it failed meanwhile.
+// NoEffect settles it only if authoritative says that absence is proof and began
+// lies after the call's quiet time. Unknown is [Record.Note]'s.
 func (r Record) Look(s Stamp, began time.Time, authoritative bool, what Settlement) (Move, error) {
 	event := Find
 	if what.Effect == NoEffect {
 		event = FindAbsent
+	} else if row, err := Decide(r, LateFind, Given{Now: s.At}); err == nil {
+		return r.moved(row, r.contradiction(row, s, ByHook, what)), nil
 	}
 	return r.decided(event, s, Given{Now: s.At, Began: began, Authoritative: authoritative}, func(c *Change) {
 		outcome := what.outcome(Settler{Kind: ByHook}, s.At)

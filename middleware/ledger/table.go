@@ -35,6 +35,7 @@ const (
 	UndoFail         Event = "undo_failed"
 	AcknowledgeUndo  Event = "acknowledge_undo"
 	LateComplete     Event = "late_completed"
+	LateFind         Event = "late_found"
 	Acknowledge      Event = "acknowledge"
 	Note             Event = "note"
 )
@@ -251,6 +252,10 @@ var rows = []Row{
 	{
 		Name: "contradict by earlier attempt", From: attempted, Without: Contradicted, Event: LateComplete, Same: true, Set: Contradicted, Clear: Retryable | Granted | Acknowledged, Proof: ByEarlierToken,
 		Why: "An attempt that was called failed took effect after all.",
+	},
+	{
+		Name: "contradict by look-up", From: []Status{Failed}, Without: Contradicted | Acknowledged, Event: LateFind, To: Failed, Set: Contradicted, Clear: Retryable | Granted, Proof: ByVersion,
+		Why: "A look-up saw an effect that somebody has called failed meanwhile: nothing may run again, and somebody has to look.",
 	},
 	{
 		Name: "acknowledge", From: attempted, With: Contradicted, Event: Acknowledge, Same: true, Set: Acknowledged, Clear: Contradicted, Proof: ByVersion,

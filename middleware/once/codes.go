@@ -68,6 +68,8 @@ const (
 	codeReadFailed    = "read_failed"
 	codeAbsent        = "absent"
 	codeUnknown       = "outcome_unknown"
+	codeCannotTell    = "look_up_unknown"
+	codeFoundNothing  = "look_up_absent"
 	codeTimeout       = "timeout"
 	codePanic         = "panic"
 	codeInterrupted   = "interrupted"
@@ -115,6 +117,8 @@ var codes = []Code{
 	{"approval_expired", Failed, "none", retryNever, 410, "Nobody approved the call in time."},
 	{"resolved_failed", Failed, "none", retryGranted, 409, "A person looked, and settled the call as failed."},
 	{codeUnknown, Indeterminate, "unknown", retryLook, 502, "The tool failed after its request may have left."},
+	{codeCannotTell, Indeterminate, "unknown", retryLook, 502, "The look-up was asked just now and could not tell."},
+	{codeFoundNothing, Indeterminate, "unknown", retryLook, 409, "The look-up was asked just now and found nothing, which proves nothing yet."},
 	{codeTimeout, Indeterminate, "unknown", retryLook, 504, "The tool, or a request that it made, did not end in time."},
 	{codeInterrupted, Indeterminate, "unknown", retryLook, 504, "The caller went away while the tool ran."},
 	{codePanic, Indeterminate, "unknown", retryLook, 500, "The tool panicked."},

@@ -440,3 +440,16 @@ func TestReasonOfAnEarlierAttemptStaysOnTheRecord(t *testing.T) {
 		t.Errorf("kept %q", got)
 	}
 }
+
+func TestHandlerRefusesAToolThatNoFunctionCanFinish(t *testing.T) {
+	t.Parallel()
+	b, guard := &bank{}, newGuard(t, newStore(t))
+	longest := func(d time.Duration) once.Tool[creditIn, credit] {
+		return b.tool(func(t *once.Tool[creditIn, credit]) { t.Timeout = d })
+	}
+	handlerOf(t, guard, longest(15*time.Minute))
+	if _, err := guard.Handler(longest(15*time.Minute + time.Nanosecond)); err == nil || !strings.Contains(err.Error(), `tool "issue_credit": Timeout`) {
+		t.Errorf("got %v", err)
+	}
+	bind(t, guard, longest(time.Hour)) // in a process of one's own it may take as long as it likes
+}

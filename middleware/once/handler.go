@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 
@@ -17,6 +18,9 @@ import (
 // answered as a [ResultRef].
 const MaxAnswer = 200 << 10
 
+// longestFunction is the longest that AWS Lambda lets a function run.
+const longestFunction = 15 * time.Minute
+
 // served is a bound tool, asked by envelope.
 type served interface {
 	about() *spec
@@ -25,7 +29,8 @@ type served interface {
 
 // Handler returns a Lambda handler that answers the envelope of version 1 for
 // these tools, or an error that names every tool it can't guard. An outcome is
-// never a Lambda error. It is safe for concurrent use.
+// never a Lambda error. A [Tool].Timeout above 15 minutes is refused here, since
+// no function runs longer. It is safe for concurrent use.
 func (g *Guard) Handler(tools ...AnyTool) (lambda.Handler, error) {
 	h := handler{guard: g, tools: map[string]served{}}
 	var errs []error
@@ -42,6 +47,9 @@ func (g *Guard) Handler(tools ...AnyTool) (lambda.Handler, error) {
 		name := s.about().name
 		if err := s.about().schema.servable(); err != nil {
 			errs = append(errs, fmt.Errorf("once: tool %q: In: %w", name, err))
+		}
+		if d := s.about().timeout; d > longestFunction {
+			errs = append(errs, fmt.Errorf("once: tool %q: Timeout: is %v, longer than any function runs, %v", name, d, longestFunction))
 		}
 		if h.tools[name] != nil {
 			errs = append(errs, fmt.Errorf("once: tool %q: declared twice", name))

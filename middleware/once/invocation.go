@@ -1,6 +1,7 @@
 package once
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -25,6 +26,7 @@ type invocation struct {
 	brief       bool // the answer holds no result, so a read has to leave it in the ledger
 	encode      bool // the answer leaves the process
 	unargued    bool // asked without arguments
+	lookOnly    bool // asked for the look-up, so its word is the answer
 	permission  string
 
 	summarise func() string
@@ -32,7 +34,7 @@ type invocation struct {
 	run       func(context.Context) (yield, error)
 	look      func(context.Context, ledger.Record) (yield, error) // nil: none
 
-	cause error // the handler's own, for observers
+	cause error // the handler's own, or why the ledger could not be read, for observers
 }
 
 // yield is what the tool's code came up with: value is a *Out, for a caller in
@@ -71,12 +73,13 @@ func (c *invocation) invoke(ctx context.Context, refused *Error) ending {
 	})
 }
 
-// watched lets the observers see f.
+// watched lets the observers see f, with the store's error where the tool's code
+// has none.
 func (c *invocation) watched(ctx context.Context, f func(context.Context) ending) ending {
 	ctx, end := c.g.observe(ctx, Call{Request: c.req, Tool: c.t.name, Class: c.t.class, Key: c.key})
 	e := f(ctx)
 	e.report.Tool = c.t.name
-	end(e.report, c.cause)
+	end(e.report, cmp.Or(c.cause, e.err))
 	return e
 }
 
@@ -134,7 +137,12 @@ func (c *invocation) refuseArguments(err error) *Error {
 
 // refuse answers a request that does nothing, with what is known of the call.
 func (c *invocation) refuse(ctx context.Context, e *Error) ending {
-	return ending{report: refused(ctx, c.load, e), err: e.err}
+	load := func(ctx context.Context, key ledger.Key) (ledger.Record, error) {
+		rec, err := c.load(ctx, key)
+		c.cause = cmp.Or(c.cause, err)
+		return rec, err
+	}
+	return ending{report: refused(ctx, load, e), err: e.err}
 }
 
 // refuseSeen is refuse where the record is known already.

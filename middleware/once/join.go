@@ -13,6 +13,7 @@ type waiting struct {
 	mayJoin   bool
 	joined    bool
 	looked    bool
+	saw       string        // what the look-up said that settled nothing, as a code
 	lookAgain time.Duration // when a look-up will be proof; 0: never
 }
 

@@ -22,12 +22,16 @@ func (c *invocation) lookUp(ctx context.Context, rec ledger.Record, w *waiting) 
 	end, _ := watch(bounded, a, c.t.timeout, c.grace(), func(ctx context.Context) (yield, error) { return c.look(ctx, rec) })
 	c.cause = end.err
 	if end.err != nil {
+		w.saw = codeCannotTell
 		c.note(ctx, rec, ledger.Entry{Kind: ledger.Note, By: string(ledger.ByHook), Reason: "the look-up could not tell"})
 		return rec, false, nil
 	}
 	move, err := rec.Look(c.stamp(), began, c.t.downstream.AbsenceIsProof, end.what)
 	if err != nil {
 		c.note(ctx, rec, finding(end.what))
+		if end.what.Effect == ledger.NoEffect {
+			w.saw = codeFoundNothing
+		}
 		w.lookAgain = c.proofIn(rec)
 		return rec, false, nil
 	}
@@ -58,8 +62,11 @@ func (c *invocation) proofIn(rec ledger.Record) time.Duration {
 }
 
 // reconcile looks up only; it can't run the tool. The result is for those who
-// may make the call; others hear where it stands.
+// may make the call; others hear where it stands. An answer that leaves the call
+// unknown says what the look-up saw; a repeat of the call itself says why the
+// call is unknown.
 func (c *invocation) reconcile(ctx context.Context, refused *Error) ending {
+	c.lookOnly = true
 	return c.watched(ctx, func(ctx context.Context) ending {
 		if e := c.firstFault(ctx, refused, false); e != nil {
 			return c.refuse(ctx, e)

@@ -6,9 +6,12 @@ import (
 )
 
 // Observer sees each invocation begin and returns what to call when it ends,
-// with the handler's own error if it ran now. It can't change the outcome: a
-// panic of it is dropped. It must be safe for concurrent use, and either of what
-// it returns may be nil. Requests that name no tool of the guard are not seen.
+// with the error of the tool's own code if it ran now, else the ledger's if it
+// could not be asked or told, else nil. Only observers see these two: an unmarked
+// error's text and the store's are in no answer and no record, and may hold
+// secrets. It can't change the outcome: a panic of it is dropped. It must be safe
+// for concurrent use, and either of what it returns may be nil. Requests that
+// name no tool of the guard are not seen.
 type Observer func(ctx context.Context, call Call) (context.Context, func(Report, error))
 
 // observe enters the observers in order and returns what leaves them in reverse.

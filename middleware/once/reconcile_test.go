@@ -237,3 +237,61 @@ func TestOrphaningThatRacesWithTheExecutorLosesToItsWord(t *testing.T) {
 		t.Errorf("version %d", rec.Version)
 	}
 }
+
+// Whoever asks for a look-up hears of the look-up; a repeat of the call hears of
+// the call.
+func TestReconcileSaysWhatTheLookUpSaw(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		err     error
+		code    string
+		message string
+		why     string
+	}{
+		{"nothing there", nil, "look_up_absent", "the look-up was asked just now and found nothing, which proves nothing yet", "outcome_unknown"},
+		{"it can't tell", errors.New("canary: receiver is down"), "look_up_unknown", "the look-up was asked just now and could not tell", "outcome_unknown"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := &bank{after: func(context.Context) error { return errors.New("lost") }}
+			tool := b.tool(func(t *once.Tool[creditIn, credit]) {
+				t.ReconcileByKey = true
+				t.Reconcile = func(context.Context, ledger.Record, creditIn) (credit, bool, error) { return credit{}, false, c.err }
+			})
+			guard := newGuard(t, newStore(t))
+			bound, h := bind(t, guard, tool), handlerOf(t, guard, tool)
+			bound.Do(t.Context(), call1, five)
+			r := bound.Reconcile(t.Context(), call1, five).Report
+			want(t, r, once.Indeterminate, ledger.Unknown, ledger.Park, c.code)
+			if r.Message != c.message {
+				t.Errorf("told %q", r.Message)
+			}
+			for _, envelope := range []string{envelope("reconcile"), envelope("reconcile", `,"arguments":{"account":"A1","cents":5}`, "", "full", "brief")} {
+				if a := ask(t.Context(), t, h, envelope); a.Error.Code != c.code || a.Error.Message != c.message || a.Status != once.Indeterminate {
+					t.Errorf("answer %+v", a)
+				}
+			}
+			want(t, bound.Do(t.Context(), call1, five).Report, once.Indeterminate, ledger.Unknown, ledger.Park, c.why)
+		})
+	}
+}
+
+// A late outcome that denies the record weighs more than what a look-up misses.
+func TestReconcileOfAContradictedCallStaysContradicted(t *testing.T) {
+	t.Parallel()
+	store, b := newStore(t), &bank{before: func(context.Context) error { return once.Rejected(errors.New("no")) }}
+	bound := bind(t, newGuard(t, store), b.tool(b.withLookUp))
+	bound.Do(t.Context(), call1, five)
+	rec := record(t, store, call1.Key())
+	move, err := rec.Settle(ledger.Stamp{At: time.Now(), WriteID: "late"}, rec.Attempt.Token, ledger.Settlement{Effect: ledger.Happened})
+	if err == nil {
+		_, err = store.Apply(t.Context(), move)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := bound.Reconcile(t.Context(), call1, five); r.Code != "contradicted" || b.looks.Load() != 1 {
+		t.Errorf("after %d look-ups: %+v", b.looks.Load(), r.Report)
+	}
+}

@@ -103,6 +103,9 @@ func (c *invocation) standing(ctx context.Context, rec ledger.Record, mayStart b
 	}
 	r := c.report(rec, w.looked)
 	r.Replayed, r.Joined = true, w.joined
+	if c.lookOnly && w.saw != "" && r.Status == Indeterminate && r.Code != codeContradicted {
+		r.Code, r.Message = w.saw, sentences[w.saw]
+	}
 	if w.lookAgain > 0 && r.Status == Indeterminate {
 		r.Next, r.RetryAfter = ledger.Look, w.lookAgain
 	}

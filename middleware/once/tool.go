@@ -88,7 +88,8 @@ type Tool[In, Out any] struct {
 	// approved again. Defaults to 0.
 	ApprovalPolicy int
 
-	// Timeout bounds one attempt. Defaults to 10 s.
+	// Timeout bounds one attempt. Defaults to 10 s; [Guard.Handler] takes at most
+	// 15 min.
 	Timeout time.Duration
 
 	// Attempts bounds the tries of a Read. Defaults to 3; anything but 0 and 1

@@ -271,6 +271,23 @@ func TestScopesAreCheckedBeforeAnythingIsRead(t *testing.T) {
 	}
 }
 
+func TestAnEmptyBodyAndABlankReasonAreExplained(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.unknown(t, "c1")
+	const say = "is required and must not be blank: say why"
+	for body, want := range map[string]operator.FieldError{
+		``: {Location: "body", Message: "is empty; send a JSON object"},
+		`{"outcome":"failed","reason":"","expected_version":2}`:     {Location: "body.reason", Message: say},
+		`{"outcome":"failed","reason":" \t ","expected_version":2}`: {Location: "body.reason", Message: say},
+	} {
+		p := problemOf(t, d.send(t, http.MethodPost, callPath+"/resolve", body))
+		if !slices.Equal(p.Errors, []operator.FieldError{want}) || !strings.Contains(p.Detail, "Nothing was changed") {
+			t.Errorf("%q: %+v", body, p)
+		}
+	}
+}
+
 // Proves: R107
 func TestTheLoserIsToldTheWinnerAndARepeatTheSame(t *testing.T) {
 	t.Parallel()

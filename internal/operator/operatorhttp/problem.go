@@ -3,12 +3,15 @@ package operatorhttp
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/onceward/onceward/internal/operator"
@@ -95,20 +98,38 @@ func fromModel(model *huma.ErrorModel) *operator.Problem {
 		return p
 	}
 	for _, e := range model.Errors {
-		if e != nil {
-			p.Errors = append(p.Errors, fieldOf(e))
+		if e == nil {
+			continue
 		}
+		if field := fieldOf(e); !slices.Contains(p.Errors, field) {
+			p.Errors = append(p.Errors, field)
+		}
+	}
+	if code == operator.InvalidBody && len(p.Errors) == 0 { // the only one without a field of its own
+		p.Errors = []operator.FieldError{{Location: "body", Message: "is empty; send a JSON object"}}
 	}
 	return p
 }
 
+// What huma says of a reason that is empty, or holds nothing but blanks.
+var (
+	tooShort = fmt.Sprintf(validation.MsgExpectedMinLength, 1)
+	blank    = fmt.Sprintf(validation.MsgExpectedBePattern, notBlank)
+)
+
+// notBlank describes the pattern of a reason, see its tag.
+const notBlank = "more than blanks"
+
 // fieldOf names a missing field by itself, where huma names what it is missing
-// from, and leaves the value out.
+// from, says of a blank text what is wrong with it, and leaves the value out.
 func fieldOf(e *huma.ErrorDetail) operator.FieldError {
 	if name, ok := strings.CutPrefix(e.Message, "expected required property "); ok {
 		if name, ok = strings.CutSuffix(name, " to be present"); ok {
 			return operator.FieldError{Location: e.Location + "." + name, Message: "is required"}
 		}
+	}
+	if e.Message == tooShort || e.Message == blank {
+		return operator.FieldError{Location: e.Location, Message: "is required and must not be blank: say why"}
 	}
 	return operator.FieldError{Location: e.Location, Message: e.Message}
 }

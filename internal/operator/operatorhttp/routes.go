@@ -34,7 +34,7 @@ type DecisionHead struct {
 }
 
 type verdictBody struct {
-	Reason          string `json:"reason" minLength:"1" maxLength:"1000" pattern:"\\S" patternDescription:"text" doc:"Why; kept with the decision"`
+	Reason          string `json:"reason" minLength:"1" maxLength:"1000" pattern:"\\S" patternDescription:"more than blanks" doc:"Why; kept with the decision"`
 	ExpectedVersion int64  `json:"expected_version" minimum:"1" doc:"The version of the record that you looked at"`
 }
 
@@ -55,7 +55,7 @@ type resolveInput struct {
 	DecisionHead
 	Body struct {
 		Outcome         string          `json:"outcome" enum:"completed,failed" doc:"What you found out. There is no default."`
-		Reason          string          `json:"reason" minLength:"1" maxLength:"1000" pattern:"\\S" patternDescription:"text" doc:"How you found out; the model hears it when the outcome is failed"`
+		Reason          string          `json:"reason" minLength:"1" maxLength:"1000" pattern:"\\S" patternDescription:"more than blanks" doc:"How you found out; the model hears it when the outcome is failed"`
 		ExpectedVersion int64           `json:"expected_version" minimum:"1" doc:"The version of the record that you looked at"`
 		Result          json.RawMessage `json:"result,omitempty" doc:"What the model shall hear as the tool's result; with completed only"`
 		ExternalID      string          `json:"external_id,omitempty" maxLength:"256" doc:"The receiver's name for what was made; with completed only"`
@@ -81,7 +81,7 @@ type reconcileOutput struct{ Body operator.Reconciled }
 func (s *server) addReads(api huma.API) {
 	add(api, operator.ReadCalls, huma.Operation{
 		OperationID: "list-tool-executions", Method: http.MethodGet, Path: "/v1/tool-executions", Summary: "Calls that need somebody",
-		Description: "The tenant's calls that need somebody, the longest-waiting first: unknown outcomes, approvals, executors past their deadline, unused grants, contradictions, open undos. It may be seconds behind; read a call before deciding on it.",
+		Description: "The tenant's calls that need somebody, the longest-waiting first: unknown outcomes, approvals, executors past their deadline, unused grants, contradictions, open undos. A call that needs nobody any more is listed as run_not_woken while its parked run is not woken yet. It may be seconds behind; read a call before deciding on it.",
 	}, func(ctx context.Context, in *listInput) (*listOutput, error) {
 		list, err := s.service.List(ctx, identityOf(ctx), operator.Filter{Status: in.Status, Tool: in.Tool, Limit: in.Limit, Cursor: in.Cursor})
 		return &listOutput{list}, err
@@ -97,7 +97,7 @@ func (s *server) addReads(api huma.API) {
 
 func (s *server) addDecisions(api huma.API) {
 	add(api, operator.DecideCalls, decision("resolve", "Settle an unknown call",
-		"Records what became of a call whose outcome nobody knows, and wakes its run. Of several decisions one wins; the others are answered 409 with the winner. The decision stands even if the run can't be woken, see run_waiting."),
+		"Records what became of a call whose outcome nobody knows, and wakes its run. Of several decisions one wins; the others are answered 409 with the winner. The decision stands even if the run can't be woken, see run_waiting; any further request on the call wakes it."),
 		func(ctx context.Context, in *resolveInput) (*decisionOutput, error) {
 			return answer(s.service.Resolve(ctx, identityOf(ctx), operator.Resolution{
 				Command: in.command(in.Body.Reason, in.Body.ExpectedVersion),
@@ -122,7 +122,7 @@ func (s *server) addDecisions(api huma.API) {
 		})
 	}
 	add(api, operator.DecideCalls, decision("reconcile", "Ask the tool's look-up",
-		"Invokes the tool's function once in a mode that can only read, then answers the record. If that settled the call, its run is woken."),
+		"Invokes the tool's function once in a mode that can only read, then answers the record. If that settled the call, its run is woken. On a call that needs no look-up any more it is answered 409, and wakes a run that is not woken yet."),
 		func(ctx context.Context, in *reconcileInput) (*reconcileOutput, error) {
 			ask := operator.Inquiry{Key: in.Key}
 			if in.Body != nil {

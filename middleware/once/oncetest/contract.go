@@ -2,22 +2,30 @@ package oncetest
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/onceward/onceward/middleware/ledger/memledger"
 	"github.com/onceward/onceward/middleware/once"
 )
 
+// mostPlaces bounds at how many of a call's writes the faults are tried.
+const mostPlaces = 5
+
 // AssertContract makes one call of the tool that build makes, with example as
-// its input, under every fault of a [Receiver] but [Hang], twice each, and fails
-// t if the tool breaks what the guard relies on: it can't be bound, which
-// covers a write-like tool with more than one attempt; it sends a write without
-// the call's key, or with one that changes with the clock; it sends the same
-// write twice in one attempt, as a client that retries does; its look-up, or a
-// repeat, writes; it is a Read and writes; or it sends nothing that could be
-// checked. Put it in an ordinary test, so that CI runs it.
+// its input, under every fault of a [Receiver] but [Hang], at each of its writes,
+// with and without a repeat, and closes it. It fails t if the tool breaks what
+// the guard relies on. That is so if the tool can't be bound, which covers a
+// write-like tool with more than one attempt; if it, or its look-up, says that
+// nothing took effect where an effect stands, or that it took effect where none
+// does; if it sends a write without the call's key, or with one that changes with
+// the clock; if it sends the same write twice in one attempt, as a client that
+// retries does; if its look-up, or a repeat, writes; if it is a Read and writes;
+// or if it sends nothing that could be checked. What is safe but unhelpful, such
+// as a definite refusal that stays unknown, is only logged.
+//
+// The caller has the tool's Permission, and no approval is asked for. Put it in
+// an ordinary test, so that CI runs it.
 func AssertContract[In, Out any](t testing.TB, build func(*Receiver) once.Tool[In, Out], example In) {
 	t.Helper()
 	tool := build(NewReceiver(t))
@@ -25,87 +33,146 @@ func AssertContract[In, Out any](t testing.TB, build func(*Receiver) once.Tool[I
 		t.Errorf("the tool can't be guarded: %v", err)
 		return
 	}
-	sent := 0
-	for _, fault := range []Fault{0, LoseAnswer, DropRequest, Refuse, FailAfter} {
-		sent += tryContract(t, build, example, fault)
-	}
+	c := contract[In, Out]{build: build, example: example, verdict: &verdict{tool: tool.Name, said: map[string]bool{}}}
+	clean, ok := c.play(t, 0, 1, false)
 	switch {
-	case tool.Class == once.Read && sent > 0:
-		t.Errorf("%s: is a %s and sent %d writes", tool.Name, tool.Class, sent)
-	case tool.Class != once.Read && sent == 0:
-		t.Errorf("%s: no write reached the receiver, so nothing was checked; is the example refused?", tool.Name)
-	case tool.Class != once.Read:
-		assertSteadyKey(t, build, example)
+	case !ok:
+	case tool.Class == once.Read && clean.writes > 0:
+		t.Errorf("%s: is a %s and sent %d writes", tool.Name, tool.Class, clean.writes)
+	case tool.Class == once.Read:
+	case clean.writes == 0:
+		t.Errorf("%s: no write reached the receiver, so nothing was checked; is the example refused? The call was %s", tool.Name, clean.why())
+	default:
+		c.playFaults(t, min(clean.writes, mostPlaces))
+		c.steadyKey(t)
 	}
 }
 
-// tryContract calls twice under one fault and returns how many writes were sent.
-func tryContract[In, Out any](t testing.TB, build func(*Receiver) once.Tool[In, Out], example In, fault Fault) int {
+// contract is one tool and what it is called with.
+type contract[In, Out any] struct {
+	build   func(*Receiver) once.Tool[In, Out]
+	example In
+	*verdict
+}
+
+func (c contract[In, Out]) playFaults(t testing.TB, places int) {
 	t.Helper()
-	r := NewReceiver(t)
-	if fault != 0 {
-		r.Next(fault)
+	c.play(t, 0, 1, true)
+	for _, fault := range []Fault{LoseAnswer, DropRequest, Refuse, FailAfter} {
+		for place := range places {
+			for _, repeat := range []bool{false, true} {
+				c.play(t, fault, place+1, repeat)
+			}
+		}
 	}
-	tool := build(r)
-	bound, err := once.Bind(NewGuard(t), tool)
-	if err != nil {
-		t.Errorf("%s: %v", fault, err)
-		return 0
-	}
-	req := NewRequest(t)
-	bound.Do(t.Context(), req, example)
-	first := r.sent()
-	if tool.Class != once.Read {
-		assertWrites(t, tool.Name, fault, req, first)
-	}
-	bound.Do(t.Context(), req, example)
-	if all := r.sent(); tool.Class != once.Read && len(all) > len(first) {
-		t.Errorf("%s: %s: a repeat, or the look-up that it asks, sent %d more writes", tool.Name, fault, len(all)-len(first))
-	}
-	return len(first)
 }
 
-// assertWrites checks what one attempt sent.
-func assertWrites(t testing.TB, name string, fault Fault, req once.Request, writes []seenWrite) {
+// played is how a call went, for who wants to know why nothing was sent.
+type played struct {
+	writes int
+	report once.Report
+	cause  error
+}
+
+func (p played) why() string {
+	words := string(p.report.Status)
+	if p.report.Code != "" {
+		words += ", " + p.report.Code + ": " + p.report.Message
+	}
+	if p.cause != nil {
+		words += "; the tool's own error: " + p.cause.Error()
+	}
+	return words
+}
+
+// play makes the call under one fault at one of its writes, repeats it if asked
+// to, now and once its settle delay is over, closes it, and judges every answer
+// by what the receiver counts. ok is false if it could not be made.
+func (c contract[In, Out]) play(t testing.TB, fault Fault, place int, repeat bool) (p played, ok bool) {
+	t.Helper()
+	s, ok := stageOf(t, c.build, 0)
+	if !ok {
+		return played{}, false
+	}
+	if fault != 0 {
+		s.receiver.Next(append(make([]Fault, place-1), fault)...)
+	}
+	name := fault.String()
+	if place > 1 {
+		name += " at write " + strconv.Itoa(place)
+	}
+	out := s.bound.Do(t.Context(), s.req, c.example)
+	sent := s.receiver.sent()
+	p = played{writes: len(sent), report: out.Report, cause: s.cause}
+	if s.tool.Class == once.Read || len(sent) == 0 {
+		return p, true
+	}
+	c.writes(t, name, s.req, sent)
+	c.judge(t, name, fault, out.Report, s.receiver.Effects(), byRun)
+	by := byRun
+	if repeat {
+		by = c.repeat(t, name, fault, out.Report, s)
+	}
+	c.judge(t, name, fault, s.bound.Close(t.Context(), s.req).Report, s.receiver.Effects(), by)
+	if more := len(s.receiver.sent()) - len(sent); more > 0 {
+		c.fail(t, "%s: a repeat, or the look-up that it asks, sent %d more writes: a look-up must only read", name, more)
+	}
+	return p, true
+}
+
+// repeat asks again, at once and when a look-up that finds nothing can be proof,
+// and returns whose word stands then.
+func (c contract[In, Out]) repeat(t testing.TB, name string, fault Fault, before once.Report, s *stage[In, Out]) speaker {
+	t.Helper()
+	by := byRun // what it said before is answered again
+	for _, later := range []bool{false, true} {
+		if later {
+			s.clock.pass(s.quiet())
+		}
+		s.cause = nil
+		out := s.bound.Do(t.Context(), s.req, c.example)
+		if before.Status == once.Indeterminate {
+			by = byReconcile
+		}
+		if s.cause != nil && strings.Contains(s.cause.Error(), "a look-up must not write") {
+			c.fail(t, "%s: Reconcile tries to write, which once.Transport refused: a look-up must only read", name)
+		}
+		c.judge(t, name, fault, out.Report, s.receiver.Effects(), by)
+		before = out.Report
+	}
+	if s.tool.Reconcile != nil && before.Status == once.Indeterminate && s.receiver.Effects() > 0 {
+		c.note(t, "%s: an effect stands and the look-up does not find it, so a person has to", name)
+	}
+	return by
+}
+
+// writes checks what one attempt sent.
+func (c contract[In, Out]) writes(t testing.TB, name string, req once.Request, writes []seenWrite) {
 	t.Helper()
 	times := map[string]int{}
 	for _, w := range writes {
 		times[w.what]++
 		if times[w.what] == 2 {
-			t.Errorf("%s: %s: one attempt sent the same write more than once; is a client retrying?", name, fault)
+			c.fail(t, "%s: one attempt sent the same write more than once; is a client retrying?", name)
 		}
 		if !strings.Contains(w.all, req.Key().String()) && !strings.Contains(w.all, req.Key().Short()) {
-			t.Errorf("%s: %s: a write was sent without the call's key; use once.Transport, or once.CallFrom", name, fault)
+			c.fail(t, "%s: a write was sent without the call's key; use once.Transport, or once.CallFrom", name)
 		}
 	}
 }
 
-// assertSteadyKey makes the same call on two ledgers a year apart and compares
-// the keys that the receiver saw.
-func assertSteadyKey[In, Out any](t testing.TB, build func(*Receiver) once.Tool[In, Out], example In) {
+// steadyKey makes the same call on two ledgers a year apart and compares the
+// keys that the receiver saw.
+func (c contract[In, Out]) steadyKey(t testing.TB) {
 	t.Helper()
 	var seen [][]string
-	for _, later := range []time.Duration{0, 365 * 24 * time.Hour} {
-		store, err := memledger.New()
-		if err != nil {
-			t.Errorf("oncetest: %v", err)
+	for _, later := range []int{0, 365} {
+		s, ok := stageOf(t, c.build, later)
+		if !ok {
 			return
 		}
-		clock := func() time.Time { return time.Now().Add(later) }
-		guard, err := once.New(store, &once.Options{Clock: clock})
-		if err != nil {
-			t.Errorf("oncetest: %v", err)
-			return
-		}
-		r := NewReceiver(t)
-		tool := build(r)
-		bound, err := once.Bind(guard, tool)
-		if err != nil {
-			t.Errorf("%s: %v", tool.Name, err)
-			return
-		}
-		bound.Do(t.Context(), NewRequest(t), example)
-		seen = append(seen, r.Keys())
+		s.bound.Do(t.Context(), s.req, c.example)
+		seen = append(seen, s.receiver.Keys())
 	}
 	if !slices.Equal(seen[0], seen[1]) {
 		t.Errorf("the same call sent the keys %q and, a year later, %q; a key must not depend on the clock or on chance", seen[0], seen[1])

@@ -1,0 +1,64 @@
+package oncetest
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/middleware/ledger/memledger"
+	"github.com/onceward/onceward/middleware/once"
+)
+
+// stage is one tool before one receiver and one fresh ledger, whose clock can be
+// put forward.
+type stage[In, Out any] struct {
+	receiver *Receiver
+	tool     once.Tool[In, Out]
+	bound    *once.Bound[In, Out]
+	req      once.Request
+	clock    *clock
+	cause    error // what the tool's own code failed with last
+}
+
+// stageOf sets one up, days from now; ok is false if t was told why it can't be.
+func stageOf[In, Out any](t testing.TB, build func(*Receiver) once.Tool[In, Out], days int) (s *stage[In, Out], ok bool) {
+	t.Helper()
+	s = &stage[In, Out]{receiver: NewReceiver(t), req: NewRequest(t), clock: &clock{}}
+	s.clock.pass(time.Duration(days) * 24 * time.Hour)
+	s.tool = build(s.receiver)
+	s.tool.ApproveWithin = 0 // people are not what is checked
+	if s.tool.Permission != "" {
+		s.req.Permissions = []string{s.tool.Permission}
+	}
+	store, err := memledger.New()
+	if err != nil {
+		t.Errorf("oncetest: %v", err)
+		return nil, false
+	}
+	watch := func(ctx context.Context, _ once.Call) (context.Context, func(once.Report, error)) {
+		return ctx, func(_ once.Report, cause error) { s.cause = cause }
+	}
+	guard, err := once.New(store, &once.Options{Clock: s.clock.now, Observers: []once.Observer{watch}})
+	if err != nil {
+		t.Errorf("oncetest: %v", err)
+		return nil, false
+	}
+	if s.bound, err = once.Bind(guard, s.tool); err != nil {
+		t.Errorf("%s: %v", s.tool.Name, err)
+		return nil, false
+	}
+	return s, true
+}
+
+// quiet is longer than the tool's timeout and settle delay, their defaults too.
+func (s *stage[In, Out]) quiet() time.Duration {
+	return s.tool.Timeout + s.tool.Downstream.SettleDelay + 5*time.Minute
+}
+
+// clock is real time, put forward.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+func (c *clock) pass(d time.Duration) { c.ahead.Add(int64(d)) }
