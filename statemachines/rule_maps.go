@@ -58,7 +58,7 @@ func (f facts) fewerThan(path string, n int) bool {
 
 // singleFields are what an iteration's end may copy out of the envelope and out
 // of an answer: small by contract, unlike their parents.
-var singleFields = []string{".call.id", ".run.id", ".next", ".status", ".error.code", ".retry_after_seconds"}
+var singleFields = []string{".call.id", ".run.id", ".next", ".status", ".error.code", ".error.message", ".retry_after_seconds"}
 
 func iterationsEndWell(f *search) {
 	for _, s := range f.all() {

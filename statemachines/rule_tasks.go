@@ -192,7 +192,7 @@ func exactPlan(f *search) {
 	}
 }
 
-var outcomeFields = []string{"code", "id", "rounds", "status", "turn"}
+var outcomeFields = []string{"code", "id", "message", "rounds", "status", "turn"}
 
 func exactOutcome(f *search) {
 	for _, s := range f.of("Pass") {

@@ -205,7 +205,7 @@ var ruleTable = []Rule{
 	},
 	{
 		ID: "exact-outcome", find: exactOutcome,
-		Says:   "Every end of an iteration tells the planner the call's id, status, code, rounds and turn, and nothing else.",
+		Says:   "Every end of an iteration tells the planner the call's id, status, code, message, rounds and turn, and nothing else.",
 		Danger: "a planner that can't tell which call came back, or how, would tell the model about the wrong effect",
 	},
 	{

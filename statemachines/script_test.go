@@ -20,7 +20,7 @@ import (
 // function, call and mode, in the order in which they stand:
 //
 //	planner: call c1 c2 [max 2] [bulky] | succeed | fail NAME | stand_down | hand_over NAME
-//	tool c1 invoke: done STATUS [CODE] | again [SECONDS] | look | park | inspect
+//	tool c1 invoke: done STATUS [CODE [MESSAGE]] | again [SECONDS] | look | park | inspect
 //	desk c1 inspect: the same
 //	desk c1 park: kept | rings after 2h | rings at once
 //
@@ -66,8 +66,8 @@ type request struct {
 	TurnBroken int `json:"turn_broken"`
 	Call       struct{ ID string }
 	Outcomes   []struct {
-		ID, Status, Code string
-		Rounds, Turn     int
+		ID, Status, Code, Message string
+		Rounds, Turn              int
 	}
 }
 
@@ -92,7 +92,7 @@ func (s *script) hear(r request) {
 	for _, o := range r.Outcomes {
 		text := o.ID + " " + o.Status
 		if o.Code != "" {
-			text += " (" + o.Code + ")"
+			text += " (" + strings.TrimSuffix(o.Code+": "+o.Message, ": ") + ")"
 		}
 		parts = append(parts, fmt.Sprintf("%s after %d rounds, map %d", text, o.Rounds, o.Turn))
 	}
@@ -136,13 +136,13 @@ func (s *script) answer(ctx context.Context, line string, r request) (stepfuncti
 		case <-time.After(longerThanTasks):
 		case <-ctx.Done():
 		}
-		return said("done", "completed", "", 0), nil
+		return said("done", "completed", "", "", 0), nil
 	case "large":
 		n, err := strconv.Atoi(rest)
-		return payload(slices.Concat([]byte(`{"next":"done","status":"completed","error":{"code":""},"retry_after_seconds":0,"more":"`), bytes.Repeat([]byte("x"), n), []byte(`"}`))), err
+		return payload(slices.Concat([]byte(`{"next":"done","status":"completed","error":{"code":"","message":""},"retry_after_seconds":0,"more":"`), bytes.Repeat([]byte("x"), n), []byte(`"}`))), err
 	case "wordy":
 		n, err := strconv.Atoi(rest)
-		return said("done", strings.Repeat("x", n), "", 0), err
+		return said("done", strings.Repeat("x", n), "", "", 0), err
 	case "raw":
 		return payload([]byte(rest)), nil
 	case "kept", "rings":
@@ -192,16 +192,16 @@ func say(verb string, words []string) (stepfunctions.Invoked, error) {
 	}
 	switch verb {
 	case "done":
-		return said("done", arg(0), arg(1), 0), nil
+		return said("done", arg(0), arg(1), strings.Join(words[min(2, len(words)):], " "), 0), nil
 	case "again", "look", "park", "inspect":
 		seconds, _ := strconv.Atoi(arg(0))
-		return said(verb, "indeterminate", "", seconds), nil
+		return said(verb, "indeterminate", "", "", seconds), nil
 	}
 	return stepfunctions.Invoked{}, fmt.Errorf("%w: %s", errNoVerb, verb)
 }
 
-func said(next, status, code string, seconds int) stepfunctions.Invoked {
-	return payload(encode(map[string]any{"onceward": 1, "next": next, "status": status, "error": map[string]string{"code": code}, "retry_after_seconds": seconds}))
+func said(next, status, code, message string, seconds int) stepfunctions.Invoked {
+	return payload(encode(map[string]any{"onceward": 1, "next": next, "status": status, "error": map[string]string{"code": code, "message": message}, "retry_after_seconds": seconds}))
 }
 
 // smallArguments hold a number that doesn't survive a double.

@@ -11,12 +11,12 @@ import (
 )
 
 // logged writes one line per invocation: the run, a hash of the key and how it
-// ended, first effects told from replays. The handler's own error stays out: it
-// may repeat what was sent.
+// ended, first effects told from replays, and why the ledger failed if it did. The
+// handler's own error stays out: it may repeat what was sent.
 func logged(log *slog.Logger) once.Observer {
 	return func(ctx context.Context, call once.Call) (context.Context, func(once.Report, error)) {
 		began := time.Now()
-		return ctx, func(r once.Report, _ error) {
+		return ctx, func(r once.Report, cause error) {
 			level := slog.LevelInfo
 			if r.Status == once.Indeterminate {
 				level = slog.LevelWarn
@@ -29,7 +29,7 @@ func logged(log *slog.Logger) once.Observer {
 			if lc, ok := lambdacontext.FromContext(ctx); ok {
 				attrs = append(attrs, slog.String("request_id", lc.AwsRequestID))
 			}
-			log.LogAttrs(ctx, level, "tool call", attrs...)
+			log.LogAttrs(ctx, level, "tool call", append(attrs, faultOf(r.Code, cause)...)...)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/internal/doorbell"
 	"github.com/onceward/onceward/internal/doorbell/sfnbell"
+	"github.com/onceward/onceward/internal/runs"
 	"github.com/onceward/onceward/middleware/ledger"
 	"github.com/onceward/onceward/middleware/once"
 )
@@ -118,8 +120,15 @@ func (d *Desk) orphan(ctx context.Context, rec ledger.Record) (ledger.Record, er
 	return stands, err
 }
 
+// belongsToAnother reports whether the record is not of this call, or not of
+// these arguments. Whether they come to the same all the same, as with a default
+// that was left out, only the tool's own guard can say.
 func belongsToAnother(rec ledger.Record, e once.Envelope) bool {
-	return rec.Tool != "" && (rec.Tool != e.Call.Tool || rec.Turn != e.Call.Turn)
+	if rec.Tool == "" { // closed unseen
+		return false
+	}
+	arguments := cmp.Or(e.Call.ArgumentsJSON, string(e.Call.Arguments))
+	return rec.Tool != e.Call.Tool || rec.Turn != e.Call.Turn || arguments != "" && !runs.SameArguments(rec, arguments)
 }
 
 // delay grows with the round, so that a call's bounded rounds outlast the

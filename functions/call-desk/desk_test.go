@@ -184,6 +184,41 @@ func TestInspectSaysWhatIsNextByTheRecord(t *testing.T) {
 	}
 }
 
+// The event's arguments are {"account_id":"A1","amount_cents":2500}.
+func TestDeskLeavesItToTheGuardWhoseArgumentsTheRecordHas(t *testing.T) {
+	t.Parallel()
+	const spelled = `"{\"account_id\":\"A1\",\"amount_cents\":2500}"`
+	received := ledger.DigestOf([]byte(`{"account_id":"A1","amount_cents":2500}`))
+	for name, c := range map[string]struct {
+		received  ledger.Digest
+		arguments string
+		next      ledger.Next
+	}{
+		"the same":                    {received, spelled, ledger.Done},
+		"the same in another order":   {received, `"{\"amount_cents\":2.5e3, \"account_id\":\"A1\"}"`, ledger.Done},
+		"others":                      {ledger.DigestOf([]byte(`{"account_id":"OTHER","amount_cents":9999}`)), spelled, ledger.Again},
+		"without a canonical form":    {received, `"{\"amount_cents\":2500,\"amount_cents\":2500}"`, ledger.Again},
+		"of a record that has none":   {"", spelled, ledger.Done},
+		"none, asked by the key only": {received, `""`, ledger.Done},
+	} {
+		r := newRig(t)
+		rec := r.apply(t)(ledger.Record{}.Journal(stamp(), ledger.Call{Key: call, Tool: "issue_credit", Turn: 3, Fingerprint: "f", Received: c.received}, ledger.Settlement{Effect: ledger.Happened}))
+		answer := r.ask(t, event(t, "event.json", spelled, c.arguments))
+		if rec.Received != c.received || answer.Next != c.next {
+			t.Errorf("%s: the record received %q, next is %s, want %s", name, rec.Received, answer.Next, c.next)
+		}
+	}
+}
+
+func TestCallThatWasClosedUnseenIsAnsweredFailedWhateverItsArguments(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.apply(t)(ledger.Record{}.Close(stamp(), call, ledger.Settler{Kind: ledger.ByPlanner, ID: "e1"}))
+	if answer := r.ask(t, event(t, "event.json")); answer.Status != once.Failed || answer.Next != ledger.Done {
+		t.Errorf("answer %+v, want it failed", answer)
+	}
+}
+
 // Proves: R27, R64
 func TestLostExecutorIsRecordedBeforeAnythingIsSaidOfIt(t *testing.T) {
 	t.Parallel()

@@ -266,6 +266,9 @@ func TestIdentityComesFromTheAuthorizerOnly(t *testing.T) {
 		"other tenant": {func(e *events.APIGatewayV2HTTPRequest) {
 			e.RequestContext.Authorizer.JWT.Claims["custom:tenant"] = "evil"
 		}, 404},
+		"a store's name for no tenant": {func(e *events.APIGatewayV2HTTPRequest) {
+			e.RequestContext.Authorizer.JWT.Claims["custom:tenant"] = "."
+		}, 403},
 		"no tenant": {func(e *events.APIGatewayV2HTTPRequest) {
 			delete(e.RequestContext.Authorizer.JWT.Claims, "custom:tenant")
 		}, 404},

@@ -32,6 +32,10 @@ import (
 // (29 s), which API Gateway waits for no longer than 30 s.
 const lookUpTimeout = 25 * time.Second
 
+// tryTimeout bounds each try of a request to the table, so that one that hangs
+// is tried again, and given up on long before this function is stopped.
+const tryTimeout = 3 * time.Second
+
 type function func(ctx context.Context, event events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error)
 
 // newHandler connects the API to AWS as the environment says. Every missing or
@@ -46,7 +50,7 @@ func newHandler(ctx context.Context, env func(string) string, logs io.Writer) (f
 	if err := errors.Join(err, toolsErr); err != nil {
 		return nil, err
 	}
-	cfg, err := config.LoadDefaultConfig(ctx)
+	cfg, err := awsConfig(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("operator: AWS configuration: %w", err)
 	}
@@ -72,6 +76,11 @@ func newHandler(ctx context.Context, env func(string) string, logs io.Writer) (f
 		return nil, err
 	}
 	return behindGateway(api, log), nil
+}
+
+// awsConfig is the environment's, with each try of a request bounded.
+func awsConfig(ctx context.Context) (aws.Config, error) {
+	return config.LoadDefaultConfig(ctx, config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(tryTimeout)))
 }
 
 // toolClient invokes tools once: what may still be running is asked again by a

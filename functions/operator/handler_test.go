@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +64,44 @@ func TestTheToolClientMakesOneAttemptAndWaitsLongerThanAnyTool(t *testing.T) {
 	client, ok := options.HTTPClient.(interface{ GetTimeout() time.Duration })
 	if !ok || client.GetTimeout() <= 20*time.Second || client.GetTimeout() >= 29*time.Second {
 		t.Errorf("its HTTP client is %T", options.HTTPClient)
+	}
+}
+
+// Not parallel: it sets the environment.
+func TestATableThatHangsEndsInAProblemBeforeTheFunctionIsStopped(t *testing.T) {
+	released := make(chan struct{})
+	table := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-released }))
+	t.Cleanup(table.Close)
+	t.Cleanup(func() { close(released) })
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL_DYNAMODB": table.URL, "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+	} {
+		t.Setenv(name, value)
+	}
+	settings := map[string]string{names.EnvTable: "table", names.EnvTools: `{"issue_credit":{"function":"billing-tools","class":"external"}}`}
+	handle, err := newHandler(t.Context(), func(name string) string { return settings[name] }, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"list.json", "event.json"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // as Lambda's
+		out, err := handle(ctx, event(t, file))
+		if over := ctx.Err(); err != nil || over != nil || out.StatusCode != http.StatusServiceUnavailable || read(t, out).Code != string(operator.Unavailable) {
+			t.Errorf("%s: %d %s, %v, %v", file, out.StatusCode, out.Body, err, over)
+		}
+		cancel()
+	}
+}
+
+func TestEachTryOfARequestIsBounded(t *testing.T) {
+	t.Parallel()
+	cfg, err := awsConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, ok := cfg.HTTPClient.(interface{ GetTimeout() time.Duration })
+	if !ok || client.GetTimeout() <= 0 || client.GetTimeout() > 5*time.Second {
+		t.Errorf("its HTTP client is %T", cfg.HTTPClient)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"github.com/onceward/onceward/internal/runs"
@@ -64,7 +65,7 @@ func (p *Planner) judge(ctx context.Context, a *asked, run runs.Run, turn runs.T
 	var all sync.WaitGroup
 	for i, call := range turn.Calls {
 		open := runs.Open{
-			Call: call, Turn: turn.Number, Known: p.Tools.Has(call.Tool), Progress: run.Progress[i], Policy: run.Policy, Why: meaning(run.Progress[i].Code),
+			Call: call, Turn: turn.Number, Known: p.Tools.Has(call.Tool), Progress: run.Progress[i], Policy: run.Policy, Why: why(run.Progress[i]),
 		}
 		all.Go(func() { calls[i], errs[i] = p.judgeOne(ctx, a, run, open, verdict) })
 	}
@@ -164,12 +165,16 @@ func unresolved(turn runs.Turn) string {
 	return ""
 }
 
-// meaning returns what a refusal's code means, as it can stand in a sentence.
-func meaning(code string) string {
+// why returns the reason of a refusal as it can stand in a sentence: what the
+// guard said, or what its code means.
+func why(p runs.Progress) string {
+	if p.Code == "" || p.Message != "" {
+		return strings.TrimSuffix(strings.TrimPrefix(p.Code+": "+p.Message, ": "), ".")
+	}
 	for _, c := range once.Codes() {
-		if c.Word == code {
-			return code + ": " + c.Meaning[:len(c.Meaning)-1]
+		if c.Word == p.Code {
+			return p.Code + ": " + strings.TrimSuffix(c.Meaning, ".")
 		}
 	}
-	return code
+	return p.Code
 }

@@ -34,6 +34,7 @@ type rig struct {
 	broken  int
 	maps    int
 	rounds  int                            // that each call takes
+	message string                         // that comes with every call that the ledger knows nothing of
 	meddle  func(at string, call Envelope) // may do what somebody else does meanwhile
 }
 
@@ -119,6 +120,7 @@ func (r *rig) invoke(t *testing.T, e Envelope) runs.Outcome {
 		out.Status, out.Code = string(rec.Status), rec.Outcome.Code
 		return out
 	}
+	out.Message = r.message
 	out.Status, out.Code = behaviours[e.Call.Tool](r, ledger.Call{Key: key, Tool: e.Call.Tool, Turn: e.Call.Turn, Fingerprint: "f", Class: "external"})
 	return out
 }

@@ -38,20 +38,28 @@ func (p *Planner) Plan(ctx context.Context, req Request) (Answer, error) {
 	} else if err != nil {
 		return Answer{}, err
 	}
+	until := half(ctx)
 	for lost := 0; ; lost++ {
-		answer, err := p.plan(ctx, &asked{req: req, in: in, model: model})
+		answer, err := p.plan(ctx, &asked{req: req, in: in, model: model, until: until})
 		if errors.Is(err, runs.ErrStale) && lost < maxLost {
 			continue // a plan made at the same time was stored; say what it says
+		}
+		if errors.Is(err, runs.ErrNotAsked) {
+			// Whoever asks so is not where the run's driver is. The driver goes on.
+			return failed(runs.Failure{Error: names.FailBadInput, Cause: "request: " + err.Error()}), nil
 		}
 		return answer, err
 	}
 }
 
-// asked is one request with what it says of the run.
+// asked is one request with what it says of the run. past is the run's turns as
+// this plan has read and made them, nil until they are needed.
 type asked struct {
 	req   Request
 	in    runs.Input
 	model Model
+	until time.Time // when this plan no longer asks the model; zero: never
+	past  []runs.Turn
 }
 
 func (p *Planner) read(req Request) (runs.Input, Model, error) {
@@ -79,13 +87,10 @@ func (p *Planner) plan(ctx context.Context, a *asked) (Answer, error) {
 		return standDown(run), nil
 	}
 	if run.Ended() {
-		return p.ended(ctx, run)
+		return p.ended(ctx, a, run)
 	}
 	at := run.Step.Where(a.req.Outcomes, a.req.TurnBroken)
-	switch {
-	case at.Plan() < run.Step.Plan:
-		return standDown(run), nil // the execution has gone on since; nobody waits for this answer
-	case at.Plan() == run.Step.Plan:
+	if at.Plan() <= run.Step.Plan {
 		return p.repeat(ctx, a, run)
 	}
 	return p.advance(ctx, a, run, at)
@@ -114,28 +119,16 @@ func (p *Planner) establish(ctx context.Context, a *asked) (runs.Run, error) {
 	return run, err
 }
 
-// repeat says again what this plan of the execution has already said.
+// repeat says again what this execution was last told, to whoever asks for that
+// plan again or for one before it. Nobody waits for the answer to an older plan
+// unless somebody else made plans in the driver's name; then calling what is
+// open, which is safe, leads it back to where the run stands.
 func (p *Planner) repeat(ctx context.Context, a *asked, run runs.Run) (Answer, error) {
 	turn, err := p.openTurn(ctx, run)
 	if err != nil {
 		return Answer{}, err
 	}
 	return p.callTools(a, run, turn)
-}
-
-// openTurn reads the turn that the run is in.
-func (p *Planner) openTurn(ctx context.Context, run runs.Run) (runs.Turn, error) {
-	if run.Turn == 0 {
-		return runs.Turn{}, nil
-	}
-	turns, err := p.Runs.Turns(ctx, run.Key(), run.Turn)
-	if err != nil {
-		return runs.Turn{}, err
-	}
-	if len(turns) == 0 || turns[0].Number != run.Turn {
-		return runs.Turn{}, fmt.Errorf("planner: %w: turn %d of run %s is missing", runs.ErrCorrupt, run.Turn, run.Key())
-	}
-	return turns[0], nil
 }
 
 // advance goes on from where the execution stands until there is something to
@@ -145,8 +138,11 @@ func (p *Planner) advance(ctx context.Context, a *asked, run runs.Run, at runs.A
 	if err != nil {
 		return Answer{}, err
 	}
+	if err := run.CheckArrival(turn, at, a.req.Outcomes); err != nil {
+		return Answer{}, err
+	}
 	run = run.Arrived(turn, at, a.req.Outcomes)
-	for {
+	for made := 0; ; made++ {
 		issue, err := p.closeTurn(ctx, a, run, &turn)
 		switch {
 		case err != nil:
@@ -154,13 +150,15 @@ func (p *Planner) advance(ctx context.Context, a *asked, run runs.Run, at runs.A
 		case len(issue) > 0:
 			return p.issue(ctx, a, run, turn, issue)
 		case unresolvedUnder(run, turn):
-			return p.end(ctx, run, runs.Failure{Error: names.FailCallUnresolved, Cause: unresolvedCause(run, turn)})
+			return p.end(ctx, a, run, runs.Failure{Error: names.FailCallUnresolved, Cause: unresolvedCause(run, turn)})
 		case turn.Final:
-			return p.end(ctx, run, runs.Failure{})
+			return p.end(ctx, a, run, runs.Failure{})
+		case made > 0 && a.isOver():
+			return p.moveOn(ctx, a, run)
 		}
-		turn, err = p.nextTurn(ctx, a, run)
+		turn, err = p.nextTurn(ctx, a, run, turn)
 		if errors.Is(err, runs.ErrTurnRefused) {
-			return p.end(ctx, run, runs.Failure{Error: names.FailTurnRefused, Cause: err.Error()})
+			return p.end(ctx, a, run, runs.Failure{Error: names.FailTurnRefused, Cause: err.Error()})
 		} else if err != nil {
 			return Answer{}, err
 		}
@@ -168,45 +166,10 @@ func (p *Planner) advance(ctx context.Context, a *asked, run runs.Run, at runs.A
 	}
 }
 
-// nextTurn asks the model, and returns the turn that stands.
-func (p *Planner) nextTurn(ctx context.Context, a *asked, run runs.Run) (runs.Turn, error) {
-	history, err := p.Runs.Turns(ctx, run.Key(), 1)
-	if err != nil {
-		return runs.Turn{}, err
-	}
-	for i, turn := range history {
-		if turn.Number != i+1 {
-			return runs.Turn{}, fmt.Errorf("planner: %w: turn %d of run %s is missing", runs.ErrCorrupt, i+1, run.Key())
-		}
-	}
-	if len(history) > run.Turn {
-		return history[run.Turn], nil // stored by a plan that went no further
-	}
-	proposal, err := a.model.Next(ctx, history)
-	if err != nil {
-		return runs.Turn{}, fmt.Errorf("planner: ask the model: %w", err)
-	}
-	turn := runs.NextTurn(history, proposal, p.Now())
-	if err := runs.CheckTurn(turn); err != nil {
-		return runs.Turn{}, err
-	}
-	// Stored now: the model's answer and its calls' final ids, before any of them
-	// runs. If we stop here the repeated plan adopts it and asks no model.
-	return p.Runs.PutTurn(ctx, run.Key(), turn)
-}
-
 // issue tells the state machine what to call, or to hand over first.
 func (p *Planner) issue(ctx context.Context, a *asked, run runs.Run, turn runs.Turn, open []int) (Answer, error) {
 	if run.HandOverDue() {
-		// Stored now: the next generation drives the run, from the turn that is
-		// open. If we stop here this execution, or the sweeper, starts it by the
-		// name that is stored.
-		moved, err := p.Runs.Save(ctx, run.MovedOn(p.NewID()))
-		if err != nil {
-			return Answer{}, err
-		}
-		p.log(ctx, "handed over", moved)
-		return a.handOver(moved), nil
+		return p.moveOn(ctx, a, run)
 	}
 	batch := runs.NextBatch(turn, open, p.Tools)
 	// Stored now: the turn that is open, how far its calls have come and what is
@@ -218,6 +181,20 @@ func (p *Planner) issue(ctx context.Context, a *asked, run runs.Run, turn runs.T
 	}
 	p.log(ctx, "calls issued", run, slog.Int("calls", len(batch)))
 	return p.callTools(a, run, turn)
+}
+
+// moveOn hands the run over: because the history is long, or because turns that
+// call nothing use up this plan's time, which only another execution can renew.
+func (p *Planner) moveOn(ctx context.Context, a *asked, run runs.Run) (Answer, error) {
+	// Stored now: the next generation drives the run, from the turn that is open.
+	// If we stop here this execution, or the sweeper, starts it by the name that
+	// is stored.
+	moved, err := p.Runs.Save(ctx, run.MovedOn(p.NewID()))
+	if err != nil {
+		return Answer{}, err
+	}
+	p.log(ctx, "handed over", moved)
+	return a.handOver(moved), nil
 }
 
 // callTools is the answer that the run's step stands for.
@@ -251,7 +228,7 @@ func (a *asked) handOver(run runs.Run) Answer {
 }
 
 // end stores how the run ended, and tells it.
-func (p *Planner) end(ctx context.Context, run runs.Run, failure runs.Failure) (Answer, error) {
+func (p *Planner) end(ctx context.Context, a *asked, run runs.Run, failure runs.Failure) (Answer, error) {
 	failure.Cause = ledger.Shorten(failure.Cause, 4<<10)
 	// Stored now: that the run is over, and how. If we stop here the repeated
 	// plan tells it; nothing drives the run any more.
@@ -260,23 +237,32 @@ func (p *Planner) end(ctx context.Context, run runs.Run, failure runs.Failure) (
 		return Answer{}, err
 	}
 	p.log(ctx, "run ended", run, slog.String("status", string(run.Status)), slog.String("error", failure.Error))
-	return p.ended(ctx, run)
+	return p.ended(ctx, a, run)
 }
 
 // ended tells how the run ended, each time the same.
-func (p *Planner) ended(ctx context.Context, run runs.Run) (Answer, error) {
-	if err := p.Runs.Expire(ctx, run); err != nil {
+func (p *Planner) ended(ctx context.Context, a *asked, run runs.Run) (Answer, error) {
+	if err := p.expire(ctx, run); err != nil {
 		// Items that stay too long do no harm; a run that ended must end.
 		p.Log.LogAttrs(ctx, slog.LevelWarn, "turns will not expire", slog.String("run", run.ID), slog.Any("error", err))
 	}
 	if run.Status == runs.Failed {
 		return failed(run.Failure), nil
 	}
-	turns, err := p.Runs.Turns(ctx, run.Key(), 1)
-	if err != nil {
+	if err := p.readPast(ctx, a, run); err != nil {
 		return Answer{}, err
 	}
-	return succeeded(run, turns)
+	return succeeded(run, a.past)
+}
+
+// expire takes at most half of the time that is left.
+func (p *Planner) expire(ctx context.Context, run runs.Run) error {
+	if until := half(ctx); !until.IsZero() {
+		bounded, cancel := context.WithDeadline(ctx, until)
+		defer cancel()
+		ctx = bounded
+	}
+	return p.Runs.Expire(ctx, run)
 }
 
 func (p *Planner) log(ctx context.Context, message string, run runs.Run, attrs ...slog.Attr) {

@@ -72,7 +72,7 @@ type Answer struct {
 	Why            string        `json:"why,omitzero"` // with StandDown: who drives the run
 	Answer         string        `json:"answer,omitzero"`
 	Heard          []runs.Heard  `json:"heard,omitempty"`
-	HeardCut       int           `json:"heard_cut,omitzero"` // how many calls' words did not fit
+	HeardCut       int           `json:"heard_cut,omitzero"` // how many calls' words, or the whole entry, did not fit
 	Failure        *runs.Failure `json:"failure,omitempty"`
 	HandOver       *HandOver     `json:"hand_over,omitempty"`
 }
@@ -110,10 +110,16 @@ func failed(f runs.Failure) Answer {
 	return Answer{Next: Fail, Failure: &runs.Failure{Error: f.Error, Cause: ledger.Shorten(f.Cause, 4<<10)}}
 }
 
-// maxOutput bounds what a run tells at its end, as encoded.
-const maxOutput = 180 << 10
+// The bounds of what a run tells at its end, as encoded: its answer, what was
+// heard of its calls, and of that what has all its words.
+const (
+	maxOutput = 180 << 10
+	maxList   = maxOutput - runs.MaxSays
+	maxWords  = maxList - 16<<10
+)
 
-// succeeded tells how a run ended, with what the model heard as far as it fits.
+// succeeded tells how a run ended, with what the model heard as far as it fits:
+// first the calls with their words, then the calls alone, then only how many.
 func succeeded(run runs.Run, turns []runs.Turn) (Answer, error) {
 	answer := Answer{Next: Succeed, RunID: run.ID}
 	size := 0
@@ -126,13 +132,22 @@ func succeeded(run runs.Run, turns []runs.Turn) (Answer, error) {
 			if err != nil {
 				return Answer{}, fmt.Errorf("planner: encode what was heard: %w", err)
 			}
-			if size+len(encoded) > maxOutput-runs.MaxSays {
-				heard.Says = ""
+			n := len(encoded) + len(",")
+			if size+n > maxWords {
 				answer.HeardCut++
+				heard.Says = ""
+				n = bareHeard + len(heard.CallID) + len(heard.Status)
 			}
-			size += min(len(encoded), maxOutput)
+			if size+n > maxList {
+				continue
+			}
+			size += n
 			answer.Heard = append(answer.Heard, heard)
 		}
 	}
 	return answer, nil
 }
+
+// bareHeard is what an entry without words adds to its two values, whose
+// characters need no escapes.
+const bareHeard = len(`{"call_id":"","status":""},`)

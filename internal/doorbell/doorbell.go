@@ -6,6 +6,7 @@ package doorbell
 
 import (
 	"context"
+	"errors"
 
 	"github.com/onceward/onceward/middleware/ledger"
 )
@@ -14,13 +15,20 @@ import (
 // the ledger. It must be safe for concurrent use.
 type Doorbell interface {
 	// Ring returns nil when the run was woken and [GoneError] when nobody waits
-	// on the token any more. After any other error it is not known; ring again.
-	// No error holds the token.
+	// on the token any more. [ErrRefused] means that the bell surely did not
+	// ring. After any other error it is not known. After both ring again: Ring
+	// itself tries once. No error holds the token.
 	Ring(ctx context.Context, token ledger.Secret) error
 }
 
-// Rung is what a wait is confirmed with when its run was woken.
-const Rung = "rung"
+// What a wait is confirmed with when its run was woken.
+const (
+	Rung       = "rung"
+	AnswerLost = "rung, answer lost" // the next ring found that nobody waits any more
+)
+
+// ErrRefused reports that the service refused to ring, as when it throttles.
+var ErrRefused = errors.New("doorbell: refused")
 
 // GoneError reports that nobody waits on a token any more. How is the word that
 // the wait is confirmed with, such as "TaskTimedOut".

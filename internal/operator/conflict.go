@@ -25,10 +25,7 @@ func (s *Service) refused(ctx context.Context, r ledger.Record, name decisionNam
 			return s.decided(ctx, r, *entry, true)
 		}
 	}
-	expected := d.Version
-	d.Version = r.Version
-	_, err := move(r, ledger.Stamp{At: s.cfg.Now(), WriteID: d.ID}, d)
-	return Decided{}, s.rung(ctx, r, s.conflict(r, expected, err == nil).because(why))
+	return Decided{}, s.rung(ctx, r, s.conflict(r, d.Version, s.possible(r, d, move)).because(why))
 }
 
 // conflict names who stands in the way, and what is known of the effect.

@@ -38,9 +38,12 @@ type Decided struct {
 
 type build func(ledger.Record, ledger.Stamp, ledger.Decision) (ledger.Move, error)
 
-// decide makes one person's decision: load, prove, move, then wake the run.
+// decide makes one person's decision: load, prove, move, then wake the run. A
+// call whose executor is overdue is written off first.
 // body is all that the person said; under one Idempotency-Key it must not change.
 func (s *Service) decide(ctx context.Context, id Identity, verb string, c Command, body any, move build) (Decided, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	key, err := keyOf(id, c.Key)
 	if err != nil {
 		return Decided{}, err
@@ -59,7 +62,10 @@ func (s *Service) decide(ctx context.Context, id Identity, verb string, c Comman
 		return s.decided(ctx, r, *entry, true)
 	}
 	d := ledger.Decision{ID: name.id(), Actor: id.Actor, Reason: strings.TrimSpace(c.Reason), Version: c.ExpectedVersion}
-	made, err := move(r, ledger.Stamp{At: s.cfg.Now(), WriteID: s.cfg.NewID()}, d)
+	if r, d, err = s.writeOff(ctx, r, d, move); err != nil {
+		return Decided{}, err
+	}
+	made, err := move(r, s.stamp(), d)
 	if err != nil {
 		return s.refused(ctx, r, name, d, err, move)
 	}
@@ -97,9 +103,19 @@ func (s *Service) patience(ctx context.Context) []backoff.RetryOption {
 	pause.InitialInterval, pause.MaxInterval = 100*time.Millisecond, time.Second
 	left := 10 * time.Second
 	if deadline, ok := ctx.Deadline(); ok {
-		left = max(time.Until(deadline)-s.cfg.Reserve, time.Millisecond)
+		left = max(time.Until(deadline), time.Millisecond)
 	}
 	return []backoff.RetryOption{backoff.WithBackOff(pause), backoff.WithMaxTries(5), backoff.WithMaxElapsedTime(left)}
+}
+
+// bounded keeps the reserve, and never more than half of what is left, of the
+// context's time, so that a request which hangs ends in an answer.
+func (s *Service) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline.Add(-min(s.cfg.Reserve, max(time.Until(deadline)/2, 0))))
 }
 
 // decided rings, and answers.

@@ -27,7 +27,7 @@ type Filter struct {
 }
 
 // Item is one call that needs somebody, or whose run is not woken yet although it
-// does not.
+// does not. One that can't be read has only its key, why and what to do.
 type Item struct {
 	Key            string `json:"key" doc:"[tenant/]run:call"`
 	RunID          string `json:"run_id"`
@@ -41,8 +41,8 @@ type Item struct {
 	Summary        string `json:"summary" doc:"The arguments, redacted"`
 	WaitingSince   string `json:"waiting_since" format:"date-time"`
 	WaitingSeconds int64  `json:"waiting_seconds" doc:"Whole seconds, never negative"`
-	Why            Why    `json:"why" doc:"contradicted, unknown_outcome, executor_overdue, in_flight, awaiting_approval, approved, undo_open, unused_grant or run_not_woken"`
-	WhatToDo       string `json:"what_to_do,omitempty" doc:"Present with run_not_woken: nobody has to decide, and POST reconcile wakes the run"`
+	Why            Why    `json:"why" doc:"contradicted, unknown_outcome, executor_overdue, in_flight, awaiting_approval, approved, undo_open, unused_grant, run_not_woken or unreadable"`
+	WhatToDo       string `json:"what_to_do,omitempty" doc:"Present with run_not_woken: nobody has to decide, and POST reconcile wakes the run; and with unreadable: how to get the stored item repaired"`
 	Version        int64  `json:"version"`
 }
 
@@ -53,8 +53,9 @@ type List struct {
 }
 
 // List returns the calls of the identity's tenant that need somebody, and those
-// that do not but whose parked run is not woken yet. It comes from an index that
-// may be seconds behind; nothing may be decided from it.
+// that do not but whose parked run is not woken yet. What can't be read hides
+// nothing else: it is listed by its key, as [WhyUnreadable]. The list comes from
+// an index that may be seconds behind; nothing may be decided from it.
 func (s *Service) List(ctx context.Context, id Identity, f Filter) (List, error) {
 	if err := id.May(ReadCalls); err != nil {
 		return List{}, err
@@ -76,7 +77,9 @@ func (s *Service) List(ctx context.Context, id Identity, f Filter) (List, error)
 	if err != nil {
 		return List{}, err
 	}
-	l := lister{s: s, id: id, filter: f, now: s.cfg.Now(), checks: maxWaitChecks, items: []Item{}}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	l := lister{s: s, id: id, filter: f, now: s.cfg.Now(), checks: maxWaitChecks, broken: map[ledger.Key]bool{}, items: []Item{}}
 	if cursor, err = l.read(ctx, cursor); err != nil {
 		return List{}, err
 	}

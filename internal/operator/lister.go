@@ -23,8 +23,15 @@ type lister struct {
 	id     Identity
 	filter Filter
 	now    time.Time
-	checks int // that may still be made
+	checks int                 // that may still be made
+	broken map[ledger.Key]bool // listed as unreadable
 	items  []Item
+}
+
+// line is an item in its place.
+type line struct {
+	since time.Time
+	item  Item
 }
 
 // read goes on from cursor and returns where the next page does.
@@ -40,10 +47,14 @@ func (l *lister) read(ctx context.Context, cursor string) (string, error) {
 		if errors.Is(err, ledger.ErrInvalid) {
 			return "", problem(InvalidCursor, "").because(err)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, ledger.ErrCorrupt) {
 			return "", problem(Unavailable, "the list could not be read").because(err)
 		}
-		if err := l.add(ctx, page); err != nil {
+		broken := unreadables(err)
+		if err != nil && len(broken) == 0 {
+			l.s.cfg.Log.LogAttrs(ctx, slog.LevelError, "an item of the list can't be read, and it is not known whose", slog.Any("error", err))
+		}
+		if err := l.add(ctx, page, broken); err != nil {
 			return "", err
 		}
 		if cursor = page.Next; cursor == "" {
@@ -53,13 +64,13 @@ func (l *lister) read(ctx context.Context, cursor string) (string, error) {
 	return cursor, nil
 }
 
-// add takes a page's records and waits in the order in which both are stored.
-func (l *lister) add(ctx context.Context, page ledger.Page) error {
-	type line struct {
-		since time.Time
-		item  Item
+// add takes a page's records and waits, and what of them can't be read, in the
+// order in which they are stored.
+func (l *lister) add(ctx context.Context, page ledger.Page, broken []Unreadable) error {
+	lines, err := l.addUnreadable(ctx, broken, func(key ledger.Key) bool { return l.needsSomebody(page.Records, key) })
+	if err != nil {
+		return err
 	}
-	var lines []line
 	for _, r := range page.Records {
 		if l.filter.wants(r, l.id, l.now) {
 			lines = append(lines, line{r.WaitsSince, itemOf(r, l.now)})
@@ -106,7 +117,7 @@ func (l *lister) sleeper(ctx context.Context, w ledger.Wait) (*Item, error) {
 	if !r.Exists() || r.NeedsSomebody(l.now) || !l.filter.matches(r) || l.filter.wants(r, l.id, l.now) {
 		return nil, nil //nolint:nilnil // listed as a record, or not at all
 	}
-	waits, err := l.s.cfg.Waits.Waits(ctx, w.Key)
+	waits, _, err := l.s.waits(ctx, w.Key)
 	if err != nil {
 		return nil, err
 	}

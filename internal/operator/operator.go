@@ -35,11 +35,14 @@ type Identity struct {
 	Scopes []string
 }
 
-// May returns nil if the identity names an actor and holds the scope, otherwise
-// a problem. Nothing was read or changed.
+// May returns nil if the identity names an actor and a well-formed tenant, or
+// none, and holds the scope, otherwise a problem. Nothing was read or changed.
 func (id Identity) May(scope Scope) error {
 	if id.Actor == "" {
 		return problem(MissingIdentity, "")
+	}
+	if (ledger.Key{Tenant: id.Tenant, RunID: "any", CallID: "any"}).Check() != nil {
+		return problem(InvalidTenant, "") // stores have names of their own for what is no tenant
 	}
 	if !slices.Contains(id.Scopes, string(scope)) {
 		return problem(MissingScope, "this request needs the scope "+string(scope))
@@ -90,7 +93,8 @@ type Config struct {
 	// tokens. Defaults to nowhere.
 	Log *slog.Logger
 
-	// Reserve is kept of a context's time for the answer. Defaults to 2 s.
+	// Reserve is kept of a context's time for the answer, and as much again of
+	// a look-up's for reading what it found. Defaults to 2 s.
 	Reserve time.Duration
 }
 

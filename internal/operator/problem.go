@@ -20,6 +20,7 @@ const (
 	KeyReused         Code = "idempotency_key_reused"
 	MissingIdentity   Code = "missing_identity"
 	MissingScope      Code = "missing_scope"
+	InvalidTenant     Code = "invalid_tenant"
 	NotFound          Code = "not_found"
 	NoRoute           Code = "no_such_route"
 	MethodNotAllowed  Code = "method_not_allowed"
@@ -52,6 +53,7 @@ var codes = []CodeInfo{
 	{InvalidBody, http.StatusBadRequest, "The body can't be read", "The body is missing, is not one JSON object, or gives a name twice. Nothing was changed: correct it and send it again."},
 	{MissingIdentity, http.StatusUnauthorized, "Nobody is signed in", "The authorizer named no subject. Nothing was changed: sign in and send the request again."},
 	{MissingScope, http.StatusForbidden, "Not allowed for this identity", "The identity lacks the scope that is named. Nothing was changed."},
+	{InvalidTenant, http.StatusForbidden, "Not a tenant", "The identity's tenant is not one that a call can belong to: at most 40 of A-Za-z0-9_-, or no claim at all where there are no tenants. Nothing was changed."},
 	{NotFound, http.StatusNotFound, "No such call", "There is no record under this key in your tenant. Nothing was changed: check the key and the tenant of your token."},
 	{NoRoute, http.StatusNotFound, "No such resource", "The path is not one of this API. Nothing was changed."},
 	{MethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed", "The path exists under another method, see the Allow header. Nothing was changed."},
@@ -69,10 +71,10 @@ var codes = []CodeInfo{
 	{InvalidCursor, http.StatusUnprocessableEntity, "The cursor is not valid here", "Cursors are opaque and belong to one list with its filters. Start again without one."},
 	{KeyReused, http.StatusUnprocessableEntity, "The Idempotency-Key was used for something else", "The same identity sent another decision on this call under this key. Nothing was changed by this request: read the call, and use a new key for a new decision."},
 	{Internal, http.StatusInternalServerError, "The service failed", "Nothing is known: read the call before deciding again."},
-	{CorruptRecord, http.StatusInternalServerError, "The stored record can't be read", "Nothing may run on it, and its effect is unknown. Nothing was changed."},
+	{CorruptRecord, http.StatusInternalServerError, "The stored record can't be read", "Nothing may run on it, and its effect is unknown. Nothing was changed. If a newer version wrote it, ask that version; otherwise the stored item has to be repaired."},
 	{LookUpFailed, http.StatusBadGateway, "The look-up gave no answer", "The tool's function did not answer and the record is as it was. The look-up only reads, so it may be asked again."},
 	{Unavailable, http.StatusServiceUnavailable, "The ledger can't be reached", "Nothing was changed. Try again."},
-	{OutcomeUnknown, http.StatusServiceUnavailable, "It is not known whether the decision was stored", "The decision may or may not stand; the tool was not run. Send the same request again with the same Idempotency-Key, or read the call. Without a key a repeat is answered 409 if the decision stands, and wakes the run."},
+	{OutcomeUnknown, http.StatusServiceUnavailable, "It is not known whether the decision was stored", "The decision, or what a look-up found, may or may not stand; the tool was not run. Send the same request again with the same Idempotency-Key, or read the call. Without a key a repeat is answered 409 if the decision stands, and wakes the run."},
 }
 
 // Codes returns the closed table of codes, ordered by status.

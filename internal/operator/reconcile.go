@@ -50,6 +50,8 @@ func (s *Service) Reconcile(ctx context.Context, id Identity, in Inquiry) (Recon
 		wrong.add("body.reason", fmt.Sprintf("is longer than %d bytes", MaxReason))
 		return Reconciled{}, wrong.problem()
 	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	key, err := keyOf(id, in.Key)
 	if err != nil {
 		return Reconciled{}, err
@@ -80,7 +82,9 @@ func (s *Service) Reconcile(ctx context.Context, id Identity, in Inquiry) (Recon
 	}
 	s.noteAsked(ctx, id, before, in.Reason)
 	after, err := s.load(ctx, key)
-	if err != nil {
+	if p, ok := errors.AsType[*Problem](err); ok && p.Code == Unavailable {
+		return Reconciled{}, problem(OutcomeUnknown, "the look-up was asked, and what it found could not be read").because(err)
+	} else if err != nil {
 		return Reconciled{}, err
 	}
 	if invokeErr != nil && after.Version == before.Version {
@@ -88,8 +92,8 @@ func (s *Service) Reconcile(ctx context.Context, id Identity, in Inquiry) (Recon
 		p.Record = viewOf(after, s.cfg.Now())
 		return Reconciled{}, s.rung(ctx, after, p)
 	}
-	ctx, cancel := outliving(ctx)
-	defer cancel()
+	ctx, stop := outliving(ctx)
+	defer stop()
 	return Reconciled{Record: *viewOf(after, s.cfg.Now()), LookUp: looked, Settled: !s.canLook(after), RunWaiting: s.wake(ctx, after, asked)}, nil
 }
 
@@ -149,6 +153,8 @@ func (s *Service) noteAsked(ctx context.Context, id Identity, r ledger.Record, r
 }
 
 func (s *Service) invoke(ctx context.Context, tool string, payload []byte) (LookUp, error) {
+	ctx, cancel := s.bounded(ctx) // what it stored is read in the time that stays
+	defer cancel()
 	raw, err := s.cfg.Tools.Invoke(ctx, tool, payload)
 	if err != nil {
 		return LookUp{Status: "no answer"}, err

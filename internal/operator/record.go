@@ -98,6 +98,7 @@ const (
 	WhyUndoOpen     Why = "undo_open"         // an undo was asked for and has not ended
 	WhyGranted      Why = "unused_grant"      // one more attempt was granted and not used
 	WhyNotWoken     Why = "run_not_woken"     // settled, or free to go on, and its parked run is not woken yet
+	WhyUnreadable   Why = "unreadable"        // its record or a parked run's wait is stored and can't be read
 )
 
 func whyOf(r ledger.Record, now time.Time) Why {

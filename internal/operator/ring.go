@@ -35,7 +35,7 @@ func (s *Service) wake(ctx context.Context, r ledger.Record, since time.Time) Ru
 	if r.Next(s.cfg.Now(), false, ledger.Pause) == ledger.Park {
 		return StillWaiting
 	}
-	ringer := ringer{s: s, how: map[string]string{}, confirmed: map[string]bool{}}
+	ringer := ringer{s: s, how: map[string]string{}, unknown: map[string]bool{}, confirmed: map[string]bool{}}
 	_, err := backoff.Retry(ctx, func() (bool, error) { return true, ringer.round(ctx, r.Key) }, s.patience(ctx)...)
 	if err != nil {
 		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "not every bell was confirmed; any further request on the call rings again", slog.String("key_hash", r.Key.Short()), slog.Any("error", err))
@@ -92,7 +92,9 @@ type ringer struct {
 	s         *Service
 	waits     []ledger.Wait
 	read      bool
+	broken    bool              // there are waits that can't be read
 	how       map[string]string // by wait id
+	unknown   map[string]bool   // rung, and no answer came
 	confirmed map[string]bool
 }
 
@@ -100,11 +102,11 @@ type ringer struct {
 // what has.
 func (g *ringer) round(ctx context.Context, key ledger.Key) error {
 	if !g.read {
-		waits, err := g.s.cfg.Waits.Waits(ctx, key)
+		waits, broken, err := g.s.waits(ctx, key)
 		if err != nil {
 			return errors.Join(errors.New(waitsUnreadLog), err)
 		}
-		g.waits, g.read = waits, true
+		g.waits, g.broken, g.read = waits, broken, true
 	}
 	var errs []error
 	for _, w := range g.waits {
@@ -125,9 +127,12 @@ func (g *ringer) ring(ctx context.Context, w ledger.Wait) error {
 		switch {
 		case err == nil:
 			g.how[w.ID] = doorbell.Rung
+		case isGone && g.unknown[w.ID]: // it was our own bell that ended the wait
+			g.how[w.ID] = doorbell.AnswerLost
 		case isGone:
 			g.how[w.ID] = gone.How
 		default:
+			g.unknown[w.ID] = g.unknown[w.ID] || !errors.Is(err, doorbell.ErrRefused)
 			return err
 		}
 	}
@@ -156,11 +161,14 @@ func (g *ringer) report(since time.Time) RunWaiting {
 		switch {
 		case how == "":
 			return NotWokenYet
-		case how == doorbell.Rung:
+		case how == doorbell.Rung, how == doorbell.AnswerLost:
 			answer = Woken
 		case answer == NotWaiting:
 			answer = NoLonger
 		}
+	}
+	if g.broken && answer != Woken {
+		return NotWokenYet // somebody may be parked whose bell can't be read
 	}
 	return answer
 }

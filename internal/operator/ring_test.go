@@ -3,6 +3,7 @@ package operator_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,5 +119,41 @@ func TestABellOfAnEarlierWaitSaysNothingOfThisOne(t *testing.T) {
 	got, err := b.service.Resolve(t.Context(), ops, failed(r, ""))
 	if err != nil || got.RunWaiting != operator.NotWaiting || b.bell.times() != 0 {
 		t.Errorf("run waiting %q after %d bells, %v", got.RunWaiting, b.bell.times(), err)
+	}
+}
+
+func TestABellThatWasAnsweredUnheardWokeTheRun(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		first error
+		want  operator.RunWaiting
+		how   string
+	}{
+		"the answer was lost":  {errors.New("no answer"), operator.Woken, doorbell.AnswerLost},
+		"the bell was refused": {fmt.Errorf("%w: ThrottlingException", doorbell.ErrRefused), operator.NoLonger, "TaskTimedOut"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				r := b.unknown(t, "c1")
+				b.park(t, r, "w1")
+				b.bell.answer = func(n int, _ string) error {
+					if n == 1 {
+						return tt.first
+					}
+					return &doorbell.GoneError{How: "TaskTimedOut"}
+				}
+				for range 2 { // the second time it is read from the confirmed wait
+					got, err := b.service.Resolve(t.Context(), ops, failed(r, "k"))
+					if err != nil || got.RunWaiting != tt.want || b.bell.times() != 2 {
+						t.Errorf("run waiting %q after %d bells, %v", got.RunWaiting, b.bell.times(), err)
+					}
+				}
+				if w := b.waits(t, r)[0]; w.How != tt.how {
+					t.Errorf("how = %q", w.How)
+				}
+			})
+		})
 	}
 }

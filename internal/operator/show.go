@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/onceward/onceward/internal/runs"
 	"github.com/onceward/onceward/middleware/ledger"
@@ -23,7 +24,7 @@ type Detail struct {
 	ResultKept bool            `json:"result_kept" doc:"True only if the call took effect and its result is kept and shown"`
 	Heard      *Heard          `json:"heard,omitempty" doc:"What the model heard; absent while it has not heard anything"`
 	Waits      []Wait          `json:"waits" nullable:"false" doc:"Parked runs, the oldest first"`
-	WhatToDo   string          `json:"what_to_do,omitempty" doc:"Present while a parked run could go on and is not woken yet"`
+	WhatToDo   string          `json:"what_to_do,omitempty" doc:"Present while a parked run could go on and is not woken yet, or its wait can't be read"`
 }
 
 // Heard is what the model heard of the call when its turn was closed.
@@ -45,6 +46,8 @@ func (s *Service) Show(ctx context.Context, id Identity, key string) (Detail, er
 	if err := id.May(ReadCalls); err != nil {
 		return Detail{}, err
 	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	k, err := keyOf(id, key)
 	if err != nil {
 		return Detail{}, err
@@ -72,16 +75,23 @@ func (s *Service) detail(ctx context.Context, r ledger.Record) (Detail, error) {
 	if d.Heard, err = s.heard(ctx, r); err != nil {
 		return Detail{}, unreadable("turn", err)
 	}
-	waits, err := s.cfg.Waits.Waits(ctx, r.Key)
+	waits, broken, err := s.waits(ctx, r.Key)
 	if err != nil {
 		return Detail{}, unreadable("waits", err)
 	}
 	for _, w := range waits {
 		d.Waits = append(d.Waits, Wait{Execution: w.Execution, ParkedAt: stamp(w.ParkedAt), RungAt: stamp(w.RungAt), How: w.How})
 	}
+	needsNobody := !r.NeedsSomebody(s.cfg.Now())
+	if broken {
+		d.WhatToDo = repairWait
+		if needsNobody {
+			d.Why = WhyUnreadable
+		}
+	}
 	if s.sleeps(r, waits) {
-		d.WhatToDo = wakeIt
-		if !r.NeedsSomebody(s.cfg.Now()) {
+		d.WhatToDo = strings.TrimSpace(wakeIt + " " + d.WhatToDo)
+		if needsNobody {
 			d.Why = WhyNotWoken
 		}
 	}

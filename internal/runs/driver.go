@@ -66,7 +66,7 @@ func (r Run) Issued(positions []int, writeID string) Run {
 	r.Progress = slices.Clone(r.Progress)
 	for _, i := range positions {
 		r.Progress[i].Issued = true
-		r.Progress[i].Status, r.Progress[i].Code = "", ""
+		r.Progress[i].Status, r.Progress[i].Code, r.Progress[i].Message = "", "", ""
 	}
 	r.Step.Calls = slices.Clone(positions)
 	return r.written(writeID)

@@ -36,7 +36,7 @@ type Open struct {
 	Progress Progress
 	Record   ledger.Record
 	Policy   ledger.Policy
-	Why      string // what Progress.Code means, for people and models
+	Why      string // why a request that did nothing was refused, for people and models
 }
 
 // Judge says what to do about the call. Nobody hears that a call did nothing
@@ -120,6 +120,6 @@ func (o Open) Unknown() bool {
 // or the record does. Then the record says nothing of this call.
 func (o Open) conflicts() bool {
 	r := o.Record
-	other := r.Exists() && !closedUnseen(r) && (r.Tool != o.Call.Tool || r.Turn != o.Turn)
+	other := r.Exists() && !closedUnseen(r) && (r.Tool != o.Call.Tool || r.Turn != o.Turn || !SameArguments(r, o.Call.Arguments))
 	return other || o.Progress.Status == statusConflict
 }

@@ -125,6 +125,33 @@ func TestRecordOfAnotherCallIsNotTold(t *testing.T) {
 	}
 }
 
+// Proves: R123
+func TestRecordOfOtherArgumentsIsNotTold(t *testing.T) {
+	t.Parallel()
+	of := func(canonical string) ledger.Digest { return ledger.DigestOf([]byte(canonical)) }
+	for name, c := range map[string]struct {
+		received  ledger.Digest
+		arguments string
+		want      string
+	}{
+		"the same":                          {of(`{"cents":1,"to":"x"}`), `{"cents":1,"to":"x"}`, "completed"},
+		"the same in another spelling":      {of(`{"cents":1,"to":"x"}`), ` {"to":"\u0078", "cents":1.0}`, "completed"},
+		"others":                            {of(`{"cents":2,"to":"x"}`), `{"cents":1,"to":"x"}`, "conflict"},
+		"that have no canonical form":       {of(`{"cents":1}`), `{"cents":1,"cents":1}`, "conflict"},
+		"of a record that does not say":     {"", `{"cents":1}`, "completed"},
+		"numbers that a guard would refuse": {of(`{"n":9007199254740992}`), `{"n":9007199254740993}`, "conflict"},
+	} {
+		r := rec(ledger.Completed, 0)
+		r.Received = c.received
+		o := open(r, runs.Progress{Issued: true, Answers: 1, Status: "completed"}, "")
+		o.Call.Arguments = c.arguments
+		heard := o.Heard([]byte(`{"secret":1}`), 1000)
+		if o.Judge() != runs.Tell || heard.Status != c.want || strings.Contains(heard.Says, "secret") != (c.want == "completed") {
+			t.Errorf("%s: verdict %s, heard %+v; want %s", name, o.Judge(), heard, c.want)
+		}
+	}
+}
+
 // Proves: R92, R120, R121, R122
 func TestModelHearsTheFixedSentences(t *testing.T) {
 	t.Parallel()

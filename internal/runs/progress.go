@@ -1,6 +1,8 @@
 package runs
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/onceward/onceward/middleware/ledger"
@@ -14,16 +16,18 @@ type Progress struct {
 	Answers int    `json:"answers,omitzero"` // how often it came back
 	Status  string `json:"status,omitzero"`  // as it last came back; "" since it was last issued
 	Code    string `json:"code,omitzero"`
+	Message string `json:"message,omitzero"` // with a status of which no record speaks: why
 }
 
 // Outcome is how a call came back from a Map. Turn counts the Maps of the
 // execution.
 type Outcome struct {
-	ID     string `json:"id"`
-	Status string `json:"status"`
-	Code   string `json:"code"`
-	Rounds int    `json:"rounds"`
-	Turn   int    `json:"turn"`
+	ID      string `json:"id"`
+	Status  string `json:"status"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Rounds  int    `json:"rounds"`
+	Turn    int    `json:"turn"`
 }
 
 // Unresolved is the status of a call whose rounds in the state machine ran out,
@@ -62,6 +66,33 @@ func (s Step) Where(outcomes []Outcome, broken int) At {
 // Map, whole or broken, brings one.
 func (a At) Plan() int { return a.Maps + a.Broken + 1 }
 
+// ErrNotAsked reports outcomes that the execution can't have: of a Map that it
+// was not told to run, or of other calls. Nothing may be concluded from them.
+var ErrNotAsked = errors.New("runs: outcomes of calls that were not asked for")
+
+// CheckArrival returns [ErrNotAsked] unless at is the place to which the run's
+// last step leads: one Map on, with an outcome for each of its calls, or one
+// broken Map on, or the beginning if there has been no step.
+func (r Run) CheckArrival(t Turn, at At, outcomes []Outcome) error {
+	s := r.Step
+	switch {
+	case s.Plan == 0 && at == At{}:
+		return nil
+	case s.Plan > 0 && len(outcomes) == 0 && at == At{Maps: s.Maps, Broken: s.Broken + 1}:
+		return nil
+	case s.Plan == 0 || at != At{Maps: s.Maps + 1, Broken: s.Broken}:
+		return fmt.Errorf("%w: after %d Maps, %d of them broken; plan %d was the last", ErrNotAsked, at.Maps+at.Broken, at.Broken, s.Plan)
+	case len(outcomes) != len(s.Calls):
+		return fmt.Errorf("%w: %d outcomes of %d calls", ErrNotAsked, len(outcomes), len(s.Calls))
+	}
+	for n, i := range s.Calls {
+		if i >= len(t.Calls) || outcomes[n].ID != t.Calls[i].ID || outcomes[n].Turn != at.Maps {
+			return fmt.Errorf("%w: outcomes[%d]", ErrNotAsked, n)
+		}
+	}
+	return nil
+}
+
 // Arrived returns the run as it is when the execution has come to at with these
 // outcomes: they are noted on their calls and counted into the history.
 func (r Run) Arrived(t Turn, at At, outcomes []Outcome) Run {
@@ -72,7 +103,10 @@ func (r Run) Arrived(t Turn, at At, outcomes []Outcome) Run {
 			continue
 		}
 		r.Progress[i].Answers++
-		r.Progress[i].Status, r.Progress[i].Code = o.Status, ledger.Shorten(o.Code, maxCode)
+		r.Progress[i].Status, r.Progress[i].Code, r.Progress[i].Message = o.Status, ledger.Shorten(o.Code, maxCode), ""
+		if o.Status == statusRefused || o.Status == statusExpired {
+			r.Progress[i].Message = ledger.Shorten(o.Message, ledger.MaxMessage)
+		}
 	}
 	events := r.Step.Events
 	if len(outcomes) > 0 {

@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/onceward/onceward/internal/doorbell"
 	"github.com/onceward/onceward/middleware/ledger"
@@ -28,11 +30,18 @@ type Bell struct{ client Client }
 // New returns a bell that rings through client.
 func New(client Client) Bell { return Bell{client} }
 
-// Ring implements [doorbell.Doorbell]. A token that was answered before, whose
+// answerWithin bounds the one try of a ring.
+const answerWithin = 3 * time.Second
+
+// Ring implements [doorbell.Doorbell], with one request of at most 3 s whatever
+// the client's own retries are: a retry that finds the token gone could not tell
+// its own first try from somebody else's. A token that was answered before, whose
 // wait timed out or that nobody knows is gone: the decision was made before the
 // bell, so it is never treated as somebody else's.
 func (b Bell) Ring(ctx context.Context, token ledger.Secret) error {
-	_, err := b.client.SendTaskSuccess(ctx, &sfn.SendTaskSuccessInput{TaskToken: aws.String(string(token)), Output: aws.String(`{"rung":true}`)})
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	_, err := b.client.SendTaskSuccess(ctx, &sfn.SendTaskSuccessInput{TaskToken: aws.String(string(token)), Output: aws.String(`{"rung":true}`)}, once)
 	if err == nil {
 		return nil
 	}
@@ -45,8 +54,15 @@ func (b Bell) Ring(ctx context.Context, token ledger.Secret) error {
 	if _, is := errors.AsType[*types.InvalidToken](err); is {
 		return &doorbell.GoneError{How: "InvalidToken"}
 	}
+	if response, is := errors.AsType[*smithyhttp.ResponseError](err); is && response.HTTPStatusCode()/100 == 4 {
+		return fmt.Errorf("sfnbell: %w: %s", doorbell.ErrRefused, word(err))
+	}
 	return fmt.Errorf("sfnbell: not known whether the run was woken: %s", word(err))
 }
+
+// once switches the client's own retries off. Both are set, since the
+// environment may ask for more attempts.
+func once(o *sfn.Options) { o.Retryer, o.RetryMaxAttempts = aws.NopRetryer{}, 1 }
 
 // word keeps what an SDK's error says of its request, the token with it, out of
 // ours.

@@ -3,11 +3,16 @@ package sfnbell
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/onceward/onceward/internal/doorbell"
 )
@@ -15,12 +20,22 @@ import (
 var _ doorbell.Doorbell = Bell{}
 
 type client struct {
-	err  error
-	sent []string
+	err      error
+	sent     []string
+	attempts int // as the request's options have it
+	left     time.Duration
 }
 
-func (c *client) SendTaskSuccess(_ context.Context, in *sfn.SendTaskSuccessInput, _ ...func(*sfn.Options)) (*sfn.SendTaskSuccessOutput, error) {
+func (c *client) SendTaskSuccess(ctx context.Context, in *sfn.SendTaskSuccessInput, opts ...func(*sfn.Options)) (*sfn.SendTaskSuccessOutput, error) {
 	c.sent = append(c.sent, *in.TaskToken)
+	o := sfn.Options{Retryer: retry.NewStandard(), RetryMaxAttempts: 5}
+	for _, set := range opts {
+		set(&o)
+	}
+	c.attempts = max(o.RetryMaxAttempts, o.Retryer.MaxAttempts())
+	if deadline, ok := ctx.Deadline(); ok {
+		c.left = time.Until(deadline)
+	}
 	return &sfn.SendTaskSuccessOutput{}, c.err
 }
 
@@ -51,5 +66,30 @@ func TestBellTellsNobodyWaitsFromNotKnown(t *testing.T) {
 		if strings.Contains(got.Error(), "AQC-token") {
 			t.Errorf("the token is in the error: %v", got)
 		}
+	}
+}
+
+func TestARingIsOneRequestOfAFewSeconds(t *testing.T) {
+	t.Parallel()
+	c := &client{}
+	if err := New(c).Ring(t.Context(), "AQC-token"); err != nil || c.attempts != 1 || len(c.sent) != 1 {
+		t.Errorf("%d requests of %d attempts, %v", len(c.sent), c.attempts, err)
+	}
+	if c.left <= 0 || c.left > 5*time.Second {
+		t.Errorf("it may take %v", c.left)
+	}
+}
+
+func TestARefusedBellIsToldFromOneWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{400: true, 403: true, 429: true, 500: false, 503: false} {
+		answered := &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: &http.Response{StatusCode: status}}, Err: &smithy.GenericAPIError{Code: "Some", Message: "AQC-token"}}
+		err := New(&client{err: answered}).Ring(t.Context(), "AQC-token")
+		if errors.Is(err, doorbell.ErrRefused) != want || strings.Contains(err.Error(), "AQC-token") {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+	if err := New(&client{err: context.DeadlineExceeded}).Ring(t.Context(), "AQC-token"); err == nil || errors.Is(err, doorbell.ErrRefused) {
+		t.Errorf("no answer: %v", err)
 	}
 }

@@ -56,7 +56,7 @@ type resolveInput struct {
 	Body struct {
 		Outcome         string          `json:"outcome" enum:"completed,failed" doc:"What you found out. There is no default."`
 		Reason          string          `json:"reason" minLength:"1" maxLength:"1000" pattern:"\\S" patternDescription:"more than blanks" doc:"How you found out; the model hears it when the outcome is failed"`
-		ExpectedVersion int64           `json:"expected_version" minimum:"1" doc:"The version of the record that you looked at"`
+		ExpectedVersion int64           `json:"expected_version" minimum:"1" doc:"The version of the record that you looked at; of a call whose executor is overdue the started record's, or the one after it"`
 		Result          json.RawMessage `json:"result,omitempty" doc:"What the model shall hear as the tool's result; with completed only"`
 		ExternalID      string          `json:"external_id,omitempty" maxLength:"256" doc:"The receiver's name for what was made; with completed only"`
 		AllowRetry      bool            `json:"allow_retry,omitempty" doc:"Grants one more attempt under the same key; with failed only"`
@@ -81,7 +81,7 @@ type reconcileOutput struct{ Body operator.Reconciled }
 func (s *server) addReads(api huma.API) {
 	add(api, operator.ReadCalls, huma.Operation{
 		OperationID: "list-tool-executions", Method: http.MethodGet, Path: "/v1/tool-executions", Summary: "Calls that need somebody",
-		Description: "The tenant's calls that need somebody, the longest-waiting first: unknown outcomes, approvals, executors past their deadline, unused grants, contradictions, open undos. A call that needs nobody any more is listed as run_not_woken while its parked run is not woken yet. It may be seconds behind; read a call before deciding on it.",
+		Description: "The tenant's calls that need somebody, the longest-waiting first: unknown outcomes, approvals, executors past their deadline, unused grants, contradictions, open undos. A call that needs nobody any more is listed as run_not_woken while its parked run is not woken yet, and one that is stored in a form which can't be read as unreadable, whatever the filters. It may be seconds behind; read a call before deciding on it.",
 	}, func(ctx context.Context, in *listInput) (*listOutput, error) {
 		list, err := s.service.List(ctx, identityOf(ctx), operator.Filter{Status: in.Status, Tool: in.Tool, Limit: in.Limit, Cursor: in.Cursor})
 		return &listOutput{list}, err

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -204,8 +206,11 @@ func (s *Store) Hear(ctx context.Context, id runs.ID, n int, heard []runs.Heard)
 	return turn.Heard, err
 }
 
+// expireAtOnce is how many items of an ended run are updated at the same time.
+const expireAtOnce = 16
+
 // Expire implements [runs.Store] with one UpdateItem for each turn, and one for
-// an input beside the run.
+// an input beside the run, some at a time. It ends with ctx.
 func (s *Store) Expire(ctx context.Context, r runs.Run) error {
 	var sorts []string
 	if beside := inputBeside(r); beside != "" {
@@ -214,19 +219,32 @@ func (s *Store) Expire(ctx context.Context, r runs.Run) error {
 	for n := 1; n <= r.Turn; n++ {
 		sorts = append(sorts, sortTurn(n))
 	}
-	for _, sort := range sorts {
-		// Stored now: when the broom may take the item. A run that has ended needs
-		// none of them, so whoever repeats this finds the same to do.
-		_, err := s.api.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: aws.String(s.table), Key: key(r.Key(), sort),
-			UpdateExpression:          aws.String("SET #ttl = :at"),
-			ConditionExpression:       aws.String("attribute_exists(#pk)"),
-			ExpressionAttributeNames:  map[string]string{"#pk": names.AttrPartition, "#ttl": names.AttrTTL},
-			ExpressionAttributeValues: item{":at": number(s.expiry(r))},
+	errs := make([]error, min(expireAtOnce, len(sorts)))
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for worker := range errs {
+		group.Go(func() {
+			for n := next.Add(1); n <= int64(len(sorts)) && errs[worker] == nil; n = next.Add(1) {
+				errs[worker] = s.expire(ctx, r, sorts[n-1])
+			}
 		})
-		if _, gone := errors.AsType[*types.ConditionalCheckFailedException](err); err != nil && !gone {
-			return fmt.Errorf("dynamoruns: expire %s: %w", sort, err)
-		}
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *Store) expire(ctx context.Context, r runs.Run, sort string) error {
+	// Stored now: when the broom may take the item. A run that has ended needs
+	// none of them, so whoever repeats this finds the same to do.
+	_, err := s.api.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: aws.String(s.table), Key: key(r.Key(), sort),
+		UpdateExpression:          aws.String("SET #ttl = :at"),
+		ConditionExpression:       aws.String("attribute_exists(#pk)"),
+		ExpressionAttributeNames:  map[string]string{"#pk": names.AttrPartition, "#ttl": names.AttrTTL},
+		ExpressionAttributeValues: item{":at": number(s.expiry(r))},
+	})
+	if _, gone := errors.AsType[*types.ConditionalCheckFailedException](err); err != nil && !gone {
+		return fmt.Errorf("dynamoruns: expire %s: %w", sort, err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package dynamoruns_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,7 +184,7 @@ func TestRunIsListedAndNeverExpiresUntilItHasEnded(t *testing.T) {
 	item := raw(t, db, id, "RUN")
 	part, _ := item[names.AttrIndexPartition].(*types.AttributeValueMemberS)
 	sort, _ := item[names.AttrIndexSort].(*types.AttributeValueMemberS)
-	if part == nil || sort == nil || !strings.HasPrefix(part.Value, "acme#") || sort.Value != "1795946400000#"+id.Run || ttlOf(item) != "" {
+	if part == nil || sort == nil || !strings.HasPrefix(part.Value, "acme#run#") || sort.Value != "1795946400000#"+id.Run || ttlOf(item) != "" {
 		t.Errorf("a running run is %v, want it listed without a ttl", item)
 	}
 	end := r.Done(runs.Failure{}, r.StartedAt, rand.Text())
@@ -228,21 +230,79 @@ func TestTurnsAndInputExpireOnlyWithTheEndOfTheirRun(t *testing.T) {
 	}
 }
 
-func TestListOfUnsettledCallsDoesNotStumbleOverRuns(t *testing.T) {
+// queries counts what a list costs.
+type queries struct {
+	*dynamodb.Client
+	asked, read atomic.Int64
+}
+
+func (q *queries) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	out, err := q.Client.Query(ctx, in, o...)
+	if err == nil {
+		q.asked.Add(1)
+		q.read.Add(int64(out.ScannedCount))
+	}
+	return out, err
+}
+
+func TestListOfUnsettledCallsCostsTheSameHoweverManyRunsAreRunning(t *testing.T) {
 	t.Parallel()
-	db := client(engine(t, "dynoxide"), nil)
-	tenant := "t-" + strings.ToLower(rand.Text()[:12])
-	r := runs.Begin(runs.Start{ID: runs.ID{Tenant: tenant, Run: "run-1"}, Execution: "e1", At: time.Unix(1_790_000_000, 0)}, rand.Text())
-	if _, err := newStore(t, db).Save(t.Context(), r); err != nil {
-		t.Fatal(err)
+	for _, kind := range kinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			db := client(engine(t, kind), nil)
+			store := newStore(t, db)
+			tenant := "t-" + strings.ToLower(rand.Text()[:12])
+			for n := range 60 {
+				r := runs.Begin(runs.Start{ID: runs.ID{Tenant: tenant, Run: fmt.Sprint("run-", n)}, Execution: "e1", At: time.Unix(1_790_000_000, 0)}, rand.Text())
+				if _, err := store.Save(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			counted := &queries{Client: db}
+			calls, err := dynamoledger.New(counted, tableName, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page, err := calls.Unsettled(t.Context(), ledger.Query{Tenant: tenant, Limit: 1})
+			if err != nil || len(page.Records) != 0 || len(page.Waits) != 0 || page.Next != "" {
+				t.Errorf("page = %+v, %v; want it empty", page, err)
+			}
+			if asked, read := counted.asked.Load(), counted.read.Load(); asked != 8 || read != 0 {
+				t.Errorf("%d queries read %d items; want one of each of the 8 shards, and no run read", asked, read)
+			}
+		})
 	}
-	calls, err := dynamoledger.New(db, tableName, nil)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// busy answers updates when as many are under way as it was told, and then every
+// one but the named.
+type busy struct {
+	*dynamodb.Client
+	full    sync.WaitGroup
+	refuses string
+}
+
+func (b *busy) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	b.full.Done()
+	b.full.Wait()
+	if sort, ok := in.Key[names.AttrSort].(*types.AttributeValueMemberS); ok && sort.Value == b.refuses {
+		return nil, errCut
 	}
-	page, err := calls.Unsettled(t.Context(), ledger.Query{Tenant: tenant})
-	if err != nil || len(page.Records) != 0 || len(page.Waits) != 0 {
-		t.Errorf("page = %+v, %v; want it empty", page, err)
+	return &dynamodb.UpdateItemOutput{}, nil
+}
+
+func TestTurnsOfAnEndedRunExpireManyAtATimeAndAFailureIsTold(t *testing.T) {
+	t.Parallel()
+	for _, refuses := range []string{"", "TURN#000007"} {
+		db := &busy{refuses: refuses}
+		db.full.Add(16) // with fewer at a time it would wait for ever
+		r := runs.Begin(runs.Start{ID: runs.ID{Run: "run-1"}, Execution: "e1", At: time.Unix(1, 0)}, "w")
+		r.Turn = 16
+		err := newStore(t, db).Expire(t.Context(), r.Done(runs.Failure{}, r.StartedAt, "w2"))
+		if errors.Is(err, errCut) != (refuses != "") || err != nil && !strings.Contains(err.Error(), refuses) {
+			t.Errorf("refusing %q: err = %v", refuses, err)
+		}
 	}
 }
 

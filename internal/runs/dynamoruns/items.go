@@ -16,7 +16,7 @@ import (
 
 type item = map[string]types.AttributeValue
 
-// The sort keys. Whoever reads the unsettled index tells a run by its own.
+// The sort keys.
 const (
 	sortRun  = "RUN"
 	lastTurn = 999_999
@@ -70,8 +70,13 @@ func decodeInput(id runs.ID, it item) (json.RawMessage, error) {
 	return json.RawMessage(input), d.err("input of run " + id.String())
 }
 
-// shards spread a tenant's unsettled items over the index.
-const shards = 8
+// shards spread a tenant's running runs over partitions of the index that hold
+// nothing else, so that the list of unsettled calls costs the same however many
+// runs there are.
+const (
+	shards   = 8
+	runShard = "#run#"
+)
 
 func partition(id runs.ID) string { return tenant(id) + "#" + id.Run }
 
@@ -115,7 +120,7 @@ func (s *Store) encodeRun(r runs.Run) item {
 	// Listed until it has ended, so that no run without a driver is forgotten.
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(r.ID)) // a hash takes everything
-	it[names.AttrIndexPartition] = text(fmt.Sprintf("%s#%d", tenant(r.Key()), h.Sum32()%shards))
+	it[names.AttrIndexPartition] = text(fmt.Sprintf("%s%s%d", tenant(r.Key()), runShard, h.Sum32()%shards))
 	it[names.AttrIndexSort] = text(fmt.Sprintf("%013d#%s", r.StartedAt.UnixMilli(), r.ID))
 	return it
 }

@@ -42,8 +42,8 @@ type listed struct {
 
 // Unsettled implements [ledger.Store] with one query of each shard of the index,
 // at the same time. An item that can't be read doesn't hide the others: the page
-// comes with an error that is [ledger.ErrCorrupt] and names it. Limits above 500
-// are taken as 500.
+// comes with an error that is [ledger.ErrCorrupt] and joins a [CorruptItemError]
+// for each. Limits above 500 are taken as 500.
 func (s *Store) Unsettled(ctx context.Context, q ledger.Query) (ledger.Page, error) {
 	from, err := parseCursor(q.Cursor)
 	if err != nil {
@@ -108,7 +108,8 @@ func (s *Store) queryShard(ctx context.Context, shard string, from position, lim
 	}
 }
 
-// ours are the records and the waits; others keep their own items in the index.
+// ours are the records and the waits. Whoever else keeps items in the index has
+// partitions of their own; what lies here all the same is passed over.
 func ours(sort string) bool {
 	return strings.HasPrefix(sort, callItems) || strings.HasPrefix(sort, waitItems)
 }
@@ -121,7 +122,7 @@ func decodePage(tenant string, found []listed) (ledger.Page, error) {
 		if !isCall {
 			w, err := decodeWait(tenant, l.it)
 			if err != nil {
-				errs = append(errs, err)
+				errs = append(errs, corruptItem(tenant, l.it, err))
 				continue
 			}
 			page.Waits = append(page.Waits, w)
@@ -131,7 +132,7 @@ func decodePage(tenant string, found []listed) (ledger.Page, error) {
 		_, run, _ := strings.Cut(d.str(names.AttrPartition), "#")
 		r, err := decodeRecord(ledger.Key{Tenant: tenant, RunID: run, CallID: call}, l.it)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, corruptItem(tenant, l.it, err))
 			continue
 		}
 		page.Records = append(page.Records, r)

@@ -94,24 +94,28 @@ func (s *Store) ConfirmWait(ctx context.Context, w ledger.Wait, how string, at t
 
 var waitNames = map[string]string{"#" + names.AttrTTL: names.AttrTTL, "#" + attrSchema: attrSchema}
 
-// Waits implements [ledger.Waits] with one consistent query.
+// Waits implements [ledger.Waits] with one consistent query. A wait that can't be
+// read doesn't hide the others: they come with an error that is
+// [ledger.ErrCorrupt] and joins a [CorruptItemError] for each.
 func (s *Store) Waits(ctx context.Context, key ledger.Key) ([]ledger.Wait, error) {
 	items, err := s.beside(ctx, waitItems, key)
 	if err != nil {
 		return nil, fmt.Errorf("dynamoledger: waits of %s: %w", key, err)
 	}
 	var all []ledger.Wait
+	var errs []error
 	for _, it := range items {
 		w, err := decodeWait(key.Tenant, it)
 		if err != nil {
-			return nil, err
+			errs = append(errs, corruptItem(key.Tenant, it, err))
+			continue
 		}
 		all = append(all, w)
 	}
 	slices.SortFunc(all, func(a, b ledger.Wait) int {
 		return cmp.Or(a.ParkedAt.Compare(b.ParkedAt), cmp.Compare(a.ID, b.ID))
 	})
-	return all, nil
+	return all, errors.Join(errs...)
 }
 
 func decodeWait(tenant string, it item) (ledger.Wait, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -257,7 +258,13 @@ func if1(holds bool, state ledger.Record) []any {
 	return nil
 }
 
+// point tells two worlds apart. The order of the evidence belongs to it: a move
+// and a note that meet leave the same version, whichever came first.
 func point(state any) string {
 	r := state.(ledger.Record)
-	return fmt.Sprintf("%s v%d.%d %s %s", r.State(), r.Version, r.Rev, r.LastWrite, r.LastNote)
+	var noted []string
+	for _, e := range r.Evidence {
+		noted = append(noted, e.ID)
+	}
+	return fmt.Sprintf("%s v%d.%d %s %s", r.State(), r.Version, r.Rev, r.LastWrite, strings.Join(noted, " "))
 }
