@@ -151,12 +151,18 @@ func (s *Service) heard(ctx context.Context, r ledger.Record) (*Heard, error) {
 	return nil, nil //nolint:nilnil // "heard nothing" is an answer, not an error
 }
 
-// turn returns the turn that the call belongs to, or the zero Turn if it is not
-// stored: calls also come from orchestrators that store no turns.
+// turn returns the turn that the call belongs to, or the zero Turn. A call that
+// was closed unseen does not know its turn: the turn knows its calls.
 func (s *Service) turn(ctx context.Context, r ledger.Record) (runs.Turn, error) {
-	turns, err := s.cfg.Runs.Turns(ctx, runs.ID{Tenant: r.Key.Tenant, Run: r.Key.RunID}, r.Turn)
-	if err != nil || len(turns) == 0 || turns[0].Number != r.Turn {
+	turns, err := s.cfg.Runs.Turns(ctx, runs.ID{Tenant: r.Key.Tenant, Run: r.Key.RunID}, max(r.Turn, 1))
+	if err != nil {
 		return runs.Turn{}, err
 	}
-	return turns[0], nil
+	for _, turn := range turns {
+		asks := func(c runs.Call) bool { return c.ID == r.Key.CallID }
+		if turn.Number == r.Turn || r.Turn == 0 && slices.ContainsFunc(turn.Calls, asks) {
+			return turn, nil
+		}
+	}
+	return runs.Turn{}, nil
 }

@@ -91,6 +91,18 @@ func TestEveryRecordHasAViewInEveryStatus(t *testing.T) {
 	}
 }
 
+func TestShowTellsWhatTheModelHeardOfACallThatWasClosedUnseen(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.turn(t, []runs.Heard{{CallID: "unseen", Status: "refused", Says: "This request did nothing."}}, "unseen")
+	closed, err := ledger.Record{}.Close(b.stamp("close"), ledger.Key{Tenant: "acme", RunID: "run-1", CallID: "unseen"}, ledger.Settler{Kind: ledger.ByPlanner})
+	b.apply(t, closed, err)
+	got, err := b.service.Show(t.Context(), ops, "run-1:unseen")
+	if err != nil || got.Heard == nil || got.Heard.Status != "refused" {
+		t.Errorf("heard %+v, %v", got.Heard, err)
+	}
+}
+
 func TestAResultIsKeptOnlyWhereThereIsOne(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
