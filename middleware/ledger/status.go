@@ -116,8 +116,6 @@ func (e Effect) String() string {
 }
 
 // MarshalText returns [Effect.String].
-//
-//nolint:recvcheck // reading needs a pointer, writing a value
 func (e Effect) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 
 // UnmarshalText reads what MarshalText writes. A word that this version does not

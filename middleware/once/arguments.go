@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -18,6 +18,7 @@ type arguments[In any] struct {
 	received    ledger.Digest // of the canonical form as it came
 	fingerprint ledger.Digest // of tool, version and canonical normalised form
 	normal      []byte        // that canonical normalised form
+	hidden      bool          // in holds something that its JSON does not
 }
 
 // argumentError refuses arguments; it is turned into a refusal of its request.
@@ -45,6 +46,9 @@ func decodeArguments[In any](t *spec, normalize func(*In) error, raw []byte) (ar
 		return a, argumentError{codeBadArguments, at + ": is missing"}
 	}
 	a.received = ledger.DigestOf(canonical)
+	if a.hidden, err = a.hides(t); err != nil {
+		return a, err
+	}
 	return a, a.normalise(t, normalize)
 }
 
@@ -55,6 +59,9 @@ func typedArguments[In any](t *spec, normalize func(*In) error, in In) (argument
 	if err != nil {
 		return a, err
 	}
+	if t.input.hides(reflect.ValueOf(&a.in).Elem(), canonical) {
+		return a, argumentError{codeBadArguments, "arguments: hold something that their JSON does not, so that calls could not be told apart"}
+	}
 	a.received = ledger.DigestOf(canonical)
 	if normalize == nil {
 		a.keep(t, canonical)
@@ -64,7 +71,28 @@ func typedArguments[In any](t *spec, normalize func(*In) error, in In) (argument
 }
 
 func (a *arguments[In]) keep(t *spec, canonical []byte) {
-	a.fingerprint, a.normal = fingerprint(t, canonical), canonical
+	a.fingerprint, a.normal = fingerprint(t, canonical, a.unshown()), canonical
+}
+
+// hides reports whether a decoded input holds something that its own JSON does
+// not.
+func (a *arguments[In]) hides(t *spec) (bool, error) {
+	if t.input.plain {
+		return false, nil // invalid UTF-8 can't have come
+	}
+	canonical, err := a.canonical()
+	if err != nil {
+		return false, err
+	}
+	return t.input.hides(reflect.ValueOf(&a.in).Elem(), canonical), nil
+}
+
+// unshown stands in the fingerprint for what the normalised form does not show.
+func (a *arguments[In]) unshown() ledger.Digest {
+	if a.hidden {
+		return a.received
+	}
+	return ""
 }
 
 func (a *arguments[In]) normalise(t *spec, normalize func(*In) error) error {
@@ -98,9 +126,14 @@ func (a *arguments[In]) canonical() ([]byte, error) {
 
 // fingerprint frames the arguments in canonical JSON. The tool's name needs no
 // escapes, and the names are in order, so that it can be put together here.
-func fingerprint(t *spec, canonical []byte) ledger.Digest {
-	framed := slices.Concat([]byte(`{"arguments":`), canonical, []byte(`,"tool":"`+t.name+`","version":`+strconv.Itoa(t.version)+`}`))
-	return ledger.DigestOf(framed)
+func fingerprint(t *spec, canonical []byte, unshown ledger.Digest) ledger.Digest {
+	framed := make([]byte, 0, len(canonical)+160)
+	framed = append(append(framed, `{"arguments":`...), canonical...)
+	if unshown != "" {
+		framed = append(append(append(framed, `,"received":"`...), unshown...), '"')
+	}
+	framed = append(append(append(framed, `,"tool":"`...), t.name...), `","version":`...)
+	return ledger.DigestOf(append(strconv.AppendInt(framed, int64(t.version), 10), '}'))
 }
 
 func canonical(raw []byte) ([]byte, error) {

@@ -17,8 +17,8 @@ func (c *invocation) close(ctx context.Context) ending {
 		}
 		var rec ledger.Record
 		for range mostMoves {
-			if c.conflicts(rec) {
-				return c.conflict(rec)
+			if e, other := c.foreign(rec); other {
+				return e
 			}
 			move, err := rec.Close(c.stamp(), c.key, ledger.Settler{Kind: ledger.ByPlanner})
 			if err != nil {

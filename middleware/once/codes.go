@@ -76,6 +76,7 @@ const (
 	codeNotRecorded   = "not_recorded"
 	codeContradicted  = "contradicted"
 	codeCompensated   = "compensated"
+	codeClosed        = "closed"
 )
 
 var codes = []Code{
@@ -112,7 +113,7 @@ var codes = []Code{
 	{codeRejected, Failed, "none", retryNever, 422, "The receiver said no, definitely."},
 	{codeReadFailed, Failed, "none", retryNever, 502, "A read failed in all of its attempts."},
 	{codeAbsent, Failed, "none", retryGranted, 502, "An authoritative look-up found no effect."},
-	{"closed", Failed, "none", retryNever, 409, "The call was closed before it ran."},
+	{codeClosed, Failed, "none", retryNever, 409, "The call was closed before it ran."},
 	{"denied", Failed, "none", retryNever, 403, "A person denied the approval."},
 	{"approval_expired", Failed, "none", retryNever, 410, "Nobody approved the call in time."},
 	{"resolved_failed", Failed, "none", retryGranted, 409, "A person looked, and settled the call as failed."},

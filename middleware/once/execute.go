@@ -17,6 +17,7 @@ type ended struct {
 	yield
 	err  error
 	over error // what had become of its context by then
+	a    *attempt
 }
 
 // execute runs the reserved call and stores what became of it.
@@ -48,7 +49,7 @@ func watch(ctx context.Context, a *attempt, d, grace time.Duration, f func(conte
 	defer cancel()
 	done := make(chan ended, 1)
 	go func() {
-		end := ended{err: panicError{errGoexit}}
+		end := ended{err: panicError{errGoexit}, a: a}
 		defer func() { done <- end }() // also when f ends its goroutine
 		end.err = guarded(func() (err error) { end.yield, err = f(ctx); return err })
 	}()
@@ -66,7 +67,7 @@ func watch(ctx context.Context, a *attempt, d, grace time.Duration, f func(conte
 		return end, nil
 	case <-last.C:
 	}
-	return ended{err: errSilent, over: ctx.Err()}, done
+	return ended{err: errSilent, over: ctx.Err(), a: a}, done
 }
 
 var errSilent = errors.New("once: the tool's code goes on after its time")
@@ -77,7 +78,7 @@ func (c *invocation) settlement(end ended) ledger.Settlement {
 	if end.err == nil {
 		return end.what
 	}
-	what := settlementOf(end.err)
+	what := settlementOf(end.err, end.a)
 	if what.Effect != ledger.Unknown {
 		return what
 	}

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambdacontext"
@@ -90,6 +92,8 @@ func (c *invocation) firstFault(ctx context.Context, refused *Error, authorise b
 		return refusal(c.key, codeMissingID, "run id or call id is missing")
 	case c.key.Check() != nil:
 		return refusal(c.key, codeBadID, "%s", c.key.Check())
+	case authorise && isUndo(c.key):
+		return refusal(c.key, codeNotSupported, "call.id: belongs to an undo, which can't be invoked")
 	case c.req.Turn < 0:
 		return refusal(c.key, codeBadField, "turn: is negative")
 	case !c.req.Policy.Valid():
@@ -101,6 +105,9 @@ func (c *invocation) firstFault(ctx context.Context, refused *Error, authorise b
 	}
 	return nil
 }
+
+// isUndo reports whether the key is kept for a call that undoes another one.
+func isUndo(key ledger.Key) bool { return strings.Contains(key.CallID, "~undo") }
 
 // authorised asks on every attempt and every replay: a key is no authorisation.
 func (c *invocation) authorised(ctx context.Context) *Error {
@@ -241,11 +248,28 @@ func (c *invocation) call() ledger.Call {
 	}
 }
 
+// foreign answers if the record says nothing of this call: it is another one's,
+// or names no tool and was not closed unseen either.
+func (c *invocation) foreign(rec ledger.Record) (e ending, ok bool) {
+	switch {
+	case rec.Exists() && rec.Tool == "" && !closedUnseen(rec):
+		return c.storeFault(rec, ledger.ErrCorrupt, ledger.ErrCorrupt), true
+	case c.conflicts(rec):
+		return c.conflict(rec), true
+	}
+	return ending{}, false
+}
+
+// closedUnseen reports whether the record says only that nothing may start.
+func closedUnseen(rec ledger.Record) bool {
+	return rec.Status == ledger.Failed && rec.Tool == "" && rec.Outcome.Code == codeClosed
+}
+
 // conflicts reports whether the record belongs to another call. A deploy that
 // adds a defaulted argument changes only the fingerprint, so both digests have
 // to differ. A call that was closed unseen has neither, and no tool.
 func (c *invocation) conflicts(rec ledger.Record) bool {
-	if rec.Tool == "" {
+	if !rec.Exists() || closedUnseen(rec) {
 		return false
 	}
 	if rec.Tool != c.t.name || rec.Turn != c.req.Turn {
@@ -288,6 +312,9 @@ func (c *invocation) recorded(ctx context.Context, rec ledger.Record, r Report) 
 		if e.result, err = c.result(ctx, rec); err != nil {
 			return c.withoutResult(e, err)
 		}
+	}
+	if !json.Valid(e.result) {
+		e.result = nil // damaged by hand; the effect stands, and its answer must be written
 	}
 	e.report.ModelSays = rec.ModelSays(e.result)
 	return e

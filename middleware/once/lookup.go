@@ -26,7 +26,7 @@ func (c *invocation) lookUp(ctx context.Context, rec ledger.Record, w *waiting) 
 		c.note(ctx, rec, ledger.Entry{Kind: ledger.Note, By: string(ledger.ByHook), Reason: "the look-up could not tell"})
 		return rec, false, nil
 	}
-	move, err := rec.Look(c.stamp(), began, c.t.downstream.AbsenceIsProof, end.what)
+	move, err := rec.Look(c.stamp(), began, c.absenceProves(rec), end.what)
 	if err != nil {
 		c.note(ctx, rec, finding(end.what))
 		if end.what.Effect == ledger.NoEffect {
@@ -38,9 +38,44 @@ func (c *invocation) lookUp(ctx context.Context, rec ledger.Record, w *waiting) 
 	// Stored: what the look-up saw. If we stop before, the next one looks again.
 	after, err = c.apply(ctx, move)
 	if errors.Is(err, ledger.ErrStale) {
-		return after, true, nil // somebody was faster, and it is theirs that stands
+		return c.outrun(ctx, after, began, end.what) // somebody was faster, and it is theirs that stands
 	}
 	return after, true, err
+}
+
+// outrun keeps what a look-up saw of a call that somebody settled meanwhile: an
+// effect that they deny is flagged, so that somebody looks, or at least noted.
+func (c *invocation) outrun(ctx context.Context, rec ledger.Record, began time.Time, what ledger.Settlement) (after ledger.Record, moved bool, err error) {
+	if what.Effect != ledger.Happened {
+		return rec, true, nil
+	}
+	for range mostMoves {
+		if !rec.Exists() || rec.Effect() == ledger.Happened {
+			return rec, true, nil
+		}
+		move, err := rec.Look(c.stamp(), began, false, what)
+		if errors.Is(err, ledger.ErrNotAllowed) {
+			c.note(ctx, rec, finding(what))
+			return rec, true, nil
+		} else if err != nil {
+			return rec, true, err
+		}
+		// Stored: that the effect is there, against what stands. If we stop
+		// before, it is lost with this process, as the look-up is.
+		after, err := c.apply(ctx, move)
+		if !errors.Is(err, ledger.ErrStale) {
+			return after, true, err
+		}
+		rec = after
+	}
+	return rec, true, nil
+}
+
+// absenceProves reports whether finding nothing would prove that nothing
+// happened. A look-up by arguments that come to something else by now than those
+// that ran looks for something else.
+func (c *invocation) absenceProves(rec ledger.Record) bool {
+	return c.t.downstream.AbsenceIsProof && (c.t.looksByKey || rec.Fingerprint == c.fingerprint)
 }
 
 // finding is the evidence of a look-up whose word the table does not take now.
@@ -55,7 +90,7 @@ func finding(what ledger.Settlement) ledger.Entry {
 // if it never will.
 func (c *invocation) proofIn(rec ledger.Record) time.Duration {
 	left := rec.Attempt.QuietAfter.Sub(c.g.opts.Clock())
-	if !c.t.downstream.AbsenceIsProof || left < 0 {
+	if !c.absenceProves(rec) || left < 0 {
 		return 0
 	}
 	return left + time.Second

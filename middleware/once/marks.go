@@ -40,25 +40,25 @@ func mark(err error, what ledger.Settlement, by *attempt) error {
 	return markedError{error: err, what: what, by: by}
 }
 
-// settlementOf reads the outermost mark. A joined error is only as certain as
+// settlementOf reads the outermost mark of what attempt a ended with. A joined error is only as certain as
 // its least certain part, so that one lost answer beside a refusal stays
 // unknown. Only the text of what was marked is kept: the rest may hold secrets.
 //
 //nolint:errorlint // the tree of wrapped errors is walked here, as errors.As can't
-func settlementOf(err error) ledger.Settlement {
+func settlementOf(err error, a *attempt) ledger.Settlement {
 	switch e := err.(type) {
 	case markedError:
-		if e.by != nil && e.by.sent.Load() {
+		if e.by != nil && (e.by != a || a.sent.Load()) {
 			return unknown() // another write of the attempt may have left
 		}
 		e.what.Message = e.Error()
 		return e.what
 	case interface{ Unwrap() error }:
 		if inner := e.Unwrap(); inner != nil {
-			return settlementOf(inner)
+			return settlementOf(inner, a)
 		}
 	case interface{ Unwrap() []error }:
-		return joined(e.Unwrap())
+		return joined(e.Unwrap(), a)
 	}
 	return unknown()
 }
@@ -67,14 +67,14 @@ func unknown() ledger.Settlement {
 	return ledger.Settlement{Code: codeUnknown, Message: sentences[codeUnknown]}
 }
 
-func joined(errs []error) ledger.Settlement {
+func joined(errs []error, a *attempt) ledger.Settlement {
 	if len(errs) == 0 {
 		return unknown()
 	}
-	all := settlementOf(errs[0])
+	all := settlementOf(errs[0], a)
 	words := []string{all.Message}
 	for _, err := range errs[1:] {
-		s := settlementOf(err)
+		s := settlementOf(err, a)
 		if s.Effect != all.Effect || s.Effect == ledger.Unknown {
 			return unknown() // also happened beside a definite no: somebody has to look
 		}

@@ -21,8 +21,11 @@ const (
 
 // Options tunes a [Guard]. The zero value is right for most.
 type Options struct {
-	// Retention bounds how late a call may arrive after its run began. Defaults
-	// to [ledger.DefaultRetention].
+	// Retention bounds how late a call may arrive after its run began. The store
+	// must keep settled records for its total at least, or such a call could run
+	// again; [New] compares them if the store has a method Retention that returns
+	// a [time.Duration], as dynamoledger's has. Defaults to
+	// [ledger.DefaultRetention].
 	Retention ledger.Retention
 
 	// Reserve is kept of the caller's time for storing what became of a call.
@@ -82,6 +85,10 @@ func New(store ledger.Store, opts *Options) (*Guard, error) {
 		return nil, err
 	}
 	g.fillIn()
+	if s, ok := store.(interface{ Retention() time.Duration }); ok && s.Retention() < g.opts.Retention.Total() {
+		bad("Retention", "is %v in all, longer than the store keeps a record, %v", g.opts.Retention.Total(), s.Retention())
+		return nil, errors.Join(errs...)
+	}
 	return g, nil
 }
 

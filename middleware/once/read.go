@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/onceward/onceward/middleware/ledger"
 )
 
@@ -15,7 +17,7 @@ func (c *invocation) read(ctx context.Context) ending {
 	c.cause = end.err
 	what := end.what
 	if end.err != nil {
-		what = readFailure(end.err)
+		what = readFailure(end)
 	}
 	move, err := ledger.Record{}.Journal(c.stamp(), c.call(), what)
 	if err != nil {
@@ -28,9 +30,10 @@ func (c *invocation) read(ctx context.Context) ending {
 	// before, a repeat reads anew.
 	rec, err := c.apply(ctx, move)
 	switch {
-	case errors.Is(err, ledger.ErrStale) && c.conflicts(rec):
-		return c.conflict(rec)
 	case errors.Is(err, ledger.ErrStale):
+		if e, other := c.foreign(rec); other {
+			return e
+		}
 		r := c.report(rec, true)
 		r.Replayed = true
 		return c.recorded(ctx, rec, r)
@@ -55,11 +58,14 @@ func (c *invocation) unrecorded(move ledger.Move, end ended, what ledger.Settlem
 // readTries runs the tool until it succeeds, says no for good, or its attempts
 // or the time are over.
 func (c *invocation) readTries(ctx context.Context) ended {
-	pause := pauses(100*time.Millisecond, 2*time.Second)
+	var pause *backoff.ExponentialBackOff
 	for n := 1; ; n++ {
 		end := c.readOnce(ctx, n)
-		if end.err == nil || n >= c.t.attempts || hopeless(end.err) {
+		if end.err == nil || n >= c.t.attempts || hopeless(end) {
 			return end
+		}
+		if pause == nil {
+			pause = pauses(100*time.Millisecond, 2*time.Second)
 		}
 		d := pause.NextBackOff()
 		if !c.enoughTime(ctx, d+c.t.timeout) || !sleep(ctx, d) {
@@ -78,17 +84,17 @@ func (c *invocation) readOnce(ctx context.Context, n int) ended {
 
 // hopeless reports whether another try of a read would end the same: the
 // receiver said no, or the tool's own code is broken.
-func hopeless(err error) bool {
-	if _, panicked := errors.AsType[panicError](err); panicked {
+func hopeless(end ended) bool {
+	if _, panicked := errors.AsType[panicError](end.err); panicked {
 		return true
 	}
-	what := settlementOf(err)
+	what := settlementOf(end.err, end.a)
 	return what.Effect == ledger.Happened || what.Effect == ledger.NoEffect && !what.Retryable
 }
 
 // readFailure says why a read failed. It had no effect, whatever went wrong.
-func readFailure(err error) ledger.Settlement {
-	what := settlementOf(err)
+func readFailure(end ended) ledger.Settlement {
+	what := settlementOf(end.err, end.a)
 	switch {
 	case what.Effect == ledger.Happened:
 		return what

@@ -135,7 +135,7 @@ func TestPersonWhoDecidesDuringALookUpWins(t *testing.T) {
 	b.after = func(context.Context) error { return errors.New("lost") }
 	tool := b.tool(func(tool *once.Tool[creditIn, credit]) {
 		tool.Reconcile = func(ctx context.Context, rec ledger.Record, _ creditIn) (credit, bool, error) {
-			move, err := rec.Resolve(ledger.Stamp{At: time.Now(), WriteID: "w"}, ledger.Decision{ID: "d", Actor: "ann", Reason: "looked", Version: rec.Version}, ledger.Settlement{Effect: ledger.NoEffect, Code: "rejected", Message: "ann looked"})
+			move, err := rec.Resolve(ledger.Stamp{At: time.Now(), WriteID: "w"}, ledger.Decision{ID: "d", Actor: "ann", Reason: "looked", Version: rec.Version}, ledger.Settlement{Effect: ledger.Happened, ExternalID: "early"})
 			if err == nil {
 				_, err = store.Apply(ctx, move)
 			}
@@ -145,9 +145,69 @@ func TestPersonWhoDecidesDuringALookUpWins(t *testing.T) {
 	bound := bind(t, newGuard(t, store), tool)
 	bound.Do(t.Context(), call1, five)
 	out := bound.Do(t.Context(), call1, five)
-	want(t, out.Report, once.Failed, ledger.NoEffect, ledger.Done, "rejected")
-	if rec := record(t, store, call1.Key()); rec.Outcome.By.ID != "ann" || out.Message != "ann looked" {
+	want(t, out.Report, once.Completed, ledger.Happened, ledger.Done, "")
+	if rec := record(t, store, call1.Key()); rec.Outcome.By.ID != "ann" || out.ExternalID != "early" || rec.Evidence != nil {
 		t.Errorf("stands %+v", rec.Outcome)
+	}
+}
+
+// Proves: R107
+func TestEffectThatALookUpSawIsNeverLostToAPersonWhoWasFaster(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		decided ledger.Settlement
+		want    once.Status
+		flagged bool
+	}{
+		{"failed", ledger.Settlement{Effect: ledger.NoEffect, Code: "resolved_failed", Message: "ann looked"}, once.Indeterminate, true},
+		{"granted", ledger.Settlement{Effect: ledger.NoEffect, Retryable: true, Code: "resolved_failed", Message: "ann looked"}, once.Indeterminate, true},
+		{"completed", ledger.Settlement{Effect: ledger.Happened}, once.Completed, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			store, b := newStore(t), &bank{after: func(context.Context) error { return errors.New("lost") }}
+			bound := bind(t, newGuard(t, store), b.tool(func(tool *once.Tool[creditIn, credit]) {
+				tool.Reconcile = func(context.Context, ledger.Record, creditIn) (credit, bool, error) {
+					decide(t, store, "d", c.decided)
+					return credit{ID: "cr_9"}, true, nil
+				}
+			}))
+			bound.Do(t.Context(), call1, five)
+			out := bound.Reconcile(t.Context(), call1, five)
+			rec := record(t, store, call1.Key())
+			if out.Status != c.want || rec.Flags.Has(ledger.Contradicted) != c.flagged || rec.Flags.Has(ledger.Granted) {
+				t.Errorf("got %+v; stands %s", out.Report, rec.State())
+			}
+			if seen := len(rec.Evidence) == 1 && strings.Contains(rec.Evidence[0].Reason, "cr_9"); seen != c.flagged {
+				t.Errorf("evidence %+v", rec.Evidence)
+			}
+		})
+	}
+}
+
+func TestAbsenceIsNoProofForArgumentsThatComeToSomethingElse(t *testing.T) {
+	t.Parallel()
+	for name, cents := range map[string]int64{"the same": 10, "something else": 1000} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, b := newStore(t), &bank{after: func(context.Context) error { return errors.New("lost") }}
+			now := time.Now()
+			g := newGuard(t, store, func(o *once.Options) { o.Clock = func() time.Time { return now } })
+			tool := func(byDefault int64) once.Tool[creditIn, credit] {
+				return b.tool(defaulting(byDefault), func(tool *once.Tool[creditIn, credit]) {
+					tool.Downstream.AbsenceIsProof = true
+					tool.Reconcile = func(context.Context, ledger.Record, creditIn) (credit, bool, error) { return credit{}, false, nil }
+				})
+			}
+			bare := creditIn{Account: "A1"}
+			bind(t, g, tool(10)).Do(t.Context(), call1, bare)
+			now = now.Add(time.Hour)
+			out := bind(t, g, tool(cents)).Reconcile(t.Context(), call1, bare)
+			if proved := out.Status == once.Failed; proved != (cents == 10) {
+				t.Errorf("got %+v", out.Report)
+			}
+		})
 	}
 }
 

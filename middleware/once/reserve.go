@@ -80,8 +80,8 @@ func (c *invocation) lostReservation(ctx context.Context, cause error) ending {
 func (c *invocation) standing(ctx context.Context, rec ledger.Record, mayStart bool) ending {
 	w := waiting{mayStart: mayStart, mayJoin: mayStart}
 	for range mostMoves {
-		if c.conflicts(rec) {
-			return c.conflict(rec)
+		if e, other := c.foreign(rec); other {
+			return e
 		}
 		if !rec.State().Unsettled() && !rec.Flags.Has(ledger.Retryable) {
 			break // settled for good: the replay, which has no time to lose
@@ -103,6 +103,9 @@ func (c *invocation) standing(ctx context.Context, rec ledger.Record, mayStart b
 	}
 	r := c.report(rec, w.looked)
 	r.Replayed, r.Joined = true, w.joined
+	if w.mayStart && c.changed(rec) {
+		c.withheld(ctx, rec, &r)
+	}
 	if c.lookOnly && w.saw != "" && r.Status == Indeterminate && r.Code != codeContradicted {
 		r.Code, r.Message = w.saw, sentences[w.saw]
 	}
@@ -118,11 +121,41 @@ func (c *invocation) startable(rec ledger.Record) bool {
 	if c.t.approveWithin > 0 && rec.Approval.ExpiresAt.IsZero() && !rec.Flags.Has(ledger.Granted) {
 		return false
 	}
-	if c.outdated(rec) {
+	if c.outdated(rec) || c.changed(rec) {
 		return false
 	}
 	_, err := rec.Start(c.stamp(), ledger.Call{Key: c.key, KeyWindow: c.t.downstream.KeyWindow}, ledger.Executor{Attempt: c.req.Attempt})
 	return err == nil
+}
+
+// changed reports whether the arguments come to something else by now than what
+// a person approved, or what failed and may run again: a deploy has changed the
+// tool's defaults or version. A replay is excused that, a start is not.
+func (c *invocation) changed(rec ledger.Record) bool {
+	switch rec.Status {
+	case ledger.Reserved:
+		return rec.Approval.Fingerprint != c.fingerprint
+	case ledger.Failed:
+		return rec.Flags.Has(ledger.Retryable) && rec.Fingerprint != c.fingerprint
+	case ledger.None, ledger.Started, ledger.Completed, ledger.Indeterminate, ledger.Compensated, ledger.Follower:
+	}
+	return false
+}
+
+// withheld says why a call that a person may have allowed did not start, in the
+// answer and on the record, where the person finds it.
+func (c *invocation) withheld(ctx context.Context, rec ledger.Record, r *Report) {
+	switch {
+	case rec.Status == ledger.Reserved:
+		r.Message = "the arguments come to something else by now than what a person sees: deny the call, or roll the tool back"
+	case rec.Flags.Has(ledger.Granted) && r.Next == ledger.Again:
+		r.Message = "the arguments come to something else by now than what was granted: withdraw the grant, or roll the tool back"
+		r.Next, r.RetryAfter = ledger.Done, 0
+	default:
+		return // it is answered as the failure that it is
+	}
+	// Stored: a remark. If it is lost, the next repeat makes it.
+	c.note(ctx, rec, ledger.Entry{Kind: ledger.Note, By: string(ledger.ByExecutor), Reason: r.Message})
 }
 
 // outdated reports whether the record's approval was given under older rules.
@@ -133,7 +166,7 @@ func (c *invocation) outdated(rec ledger.Record) bool {
 // advance makes the one move, or waits for the one change, that gets an existing
 // record further without running the tool.
 func (c *invocation) advance(ctx context.Context, rec ledger.Record, w *waiting) (after ledger.Record, moved bool, err error) {
-	move, err := c.overdue(rec)
+	move, err := c.overdue(rec, w.mayStart)
 	switch {
 	case err == nil:
 		// Stored: that a deadline or a window is over. If we stop here, the
@@ -152,16 +185,16 @@ func (c *invocation) advance(ctx context.Context, rec ledger.Record, w *waiting)
 	return rec, false, nil
 }
 
-// overdue returns the move that time has made due, or ErrNotAllowed.
-func (c *invocation) overdue(rec ledger.Record) (ledger.Move, error) {
+// overdue returns the move that time or a deploy has made due, or ErrNotAllowed.
+func (c *invocation) overdue(rec ledger.Record, mayStart bool) (ledger.Move, error) {
 	if move, err := rec.Orphan(c.stamp()); err == nil {
 		return move, nil
 	}
 	if move, err := rec.Expire(c.stamp()); err == nil {
 		return move, nil
 	}
-	if c.outdated(rec) {
-		return rec.NewPolicy(c.stamp(), c.t.approvalPolicy)
+	if c.outdated(rec) || mayStart && rec.Status == ledger.Reserved && c.changed(rec) {
+		return rec.NewPolicy(c.stamp(), max(rec.Approval.Policy, c.t.approvalPolicy))
 	}
 	return ledger.Move{}, ledger.ErrNotAllowed
 }

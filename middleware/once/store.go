@@ -63,10 +63,16 @@ func (c *invocation) apply(ctx context.Context, m ledger.Move) (ledger.Record, e
 
 // tries repeats f with backoff and jitter while its error may pass by.
 func (c *invocation) tries(ctx context.Context, f func() error) error {
-	pause := pauses(20*time.Millisecond, 500*time.Millisecond)
+	var pause *backoff.ExponentialBackOff
 	for n := 1; ; n++ {
 		err := f()
-		if err == nil || n == storeTries || final(err) || !sleep(ctx, pause.NextBackOff()) {
+		if err == nil || n == storeTries || final(err) {
+			return err
+		}
+		if pause == nil {
+			pause = pauses(20*time.Millisecond, 500*time.Millisecond)
+		}
+		if !sleep(ctx, pause.NextBackOff()) {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -25,7 +26,10 @@ const (
 
 // Tool declares one tool. Name, Class and Run are required. A Tool is copied
 // when it is bound to a [Guard]; later changes have no effect. Its functions
-// must be safe for concurrent use.
+// must be safe for concurrent use. Calls are told apart by In as JSON, so In
+// must not hold a [ledger.Secret]; of types that marshal themselves, those are
+// best that can be read back. Where a part of the arguments does not stand in
+// their JSON, an envelope's are told apart as they came, and [Bound.Do] refuses.
 type Tool[In, Out any] struct {
 	// Name is what the model calls: 1-64 of a-z, 0-9 and _.
 	Name string
@@ -106,7 +110,9 @@ type Tool[In, Out any] struct {
 	RerunExpired bool
 
 	// Version is part of the fingerprint: raise it when the same arguments come
-	// to mean something else. Defaults to 0.
+	// to mean something else. What a person approved or granted under another
+	// version then does not start, and neither does a named next attempt; a call
+	// that ran is still answered to its repeats. Defaults to 0.
 	Version int
 }
 
@@ -152,6 +158,7 @@ type spec struct {
 	rerunExpired      bool
 	version           int
 	schema            *argumentSchema
+	input             shape
 }
 
 // spec checks the tool's fields and fills in their defaults.
@@ -188,13 +195,17 @@ func (t Tool[In, Out]) spec(g *Guard) (*spec, error) {
 	if err != nil {
 		bad("Schema", "%v", err)
 	}
+	input := shapeOf(reflect.TypeFor[In]())
+	if err := input.secretFault(); err != nil {
+		bad("In", "%v", err)
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	s := &spec{
 		name: t.Name, description: t.Description, class: t.Class, permission: t.Permission, looks: t.Reconcile != nil, looksByKey: t.ReconcileByKey,
 		downstream: t.Downstream, approveWithin: t.ApproveWithin, approvalPolicy: t.ApprovalPolicy, timeout: t.Timeout,
-		attempts: t.Attempts, journal: t.Journal, rerunExpired: t.RerunExpired, version: t.Version, schema: schema,
+		attempts: t.Attempts, journal: t.Journal, rerunExpired: t.RerunExpired, version: t.Version, schema: schema, input: input,
 	}
 	s.fillIn()
 	return s, nil

@@ -13,8 +13,9 @@ import (
 // Transport is an [http.RoundTripper] for a tool's own requests. To every write,
 // which is anything but GET and HEAD, it adds the call's key. It sends no write
 // outside a guarded call, from a look-up or after the call's hard
-// deadline; a call's first write that it refuses is marked [NotAttempted]. It
-// keeps net/http from sending a write again by itself when a kept-alive
+// deadline; a call's first write that it refuses for its deadline is marked
+// [NotAttempted]. A write outside the call's own context proves nothing about
+// the call, so its refusal is left unmarked and so unknown. It keeps net/http from sending a write again by itself when a kept-alive
 // connection dies. Any other failure is left unmarked and so unknown, also one
 // before the first byte. The zero value works; it is safe for concurrent use.
 type Transport struct {
@@ -43,7 +44,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
 			_ = r.Body.Close() // a RoundTripper always closes it
 		}
-		return nil, mark(err, ledger.Settlement{Effect: ledger.NoEffect, Retryable: true, Code: codeNotAttempted}, a)
+		return nil, err
 	}
 	a.sent.Store(true)
 	// A connection that is slow to come up must not write after the deadline,
@@ -66,6 +67,8 @@ var (
 	errDeadline  = errors.New("once: Transport: the call's deadline is over")
 )
 
+// sendable returns why a write must not leave. Only the refusal of an attempt's
+// own write says something about the attempt.
 func sendable(a *attempt, guarded bool) error {
 	switch {
 	case !guarded:
@@ -73,7 +76,7 @@ func sendable(a *attempt, guarded bool) error {
 	case a.lookUp:
 		return errLookUp
 	case !a.clock().Before(a.call.Deadline):
-		return errDeadline
+		return mark(errDeadline, ledger.Settlement{Effect: ledger.NoEffect, Retryable: true, Code: codeNotAttempted}, a)
 	}
 	return nil
 }

@@ -182,6 +182,39 @@ func TestTransportRefusesToSendOutsideAGuardedCall(t *testing.T) {
 	}
 }
 
+// Proves: R18
+func TestTransportsRefusalOutsideTheCallsOwnContextProvesNothing(t *testing.T) {
+	t.Parallel()
+	var other context.Context // of a call that has sent nothing, and whose deadline is over
+	var slept atomic.Int64
+	slow := once.Tool[struct{}, int]{Name: "other", Class: once.External, Run: func(ctx context.Context, _ struct{}) (int, error) {
+		other = context.WithoutCancel(ctx) //nolint:fatcontext // a tool that keeps its context is what the test is about
+		return 0, nil
+	}}
+	clock := func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }
+	bind(t, newGuard(t, newStore(t), func(o *once.Options) { o.Clock = clock }), slow).Do(t.Context(), call1, struct{}{})
+	slept.Store(int64(time.Hour))
+	for name, outside := range map[string]func() context.Context{
+		"no call's":      func() context.Context { return context.WithoutCancel(t.Context()) },
+		"another call's": func() context.Context { return other },
+	} {
+		r := oncetest.NewReceiver(t)
+		client := r.Client()
+		g := newGuard(t, newStore(t))
+		tool := once.Tool[struct{}, int]{Name: "send", Class: once.External, Run: func(ctx context.Context, _ struct{}) (int, error) {
+			if err := post2(ctx, client, r.URL); err != nil {
+				t.Error(err)
+			}
+			return 0, post2(outside(), client, r.URL)
+		}}
+		out := bind(t, g, tool).Do(t.Context(), call1, struct{}{})
+		want(t, out.Report, once.Indeterminate, ledger.Unknown, ledger.Park, "outcome_unknown")
+		if r.Sends() != 1 {
+			t.Errorf("%s: %d sends", name, r.Sends())
+		}
+	}
+}
+
 func TestFirstWriteThatTransportRefusesIsNotAttempted(t *testing.T) {
 	t.Parallel()
 	r := oncetest.NewReceiver(t)

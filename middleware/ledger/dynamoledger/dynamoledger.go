@@ -39,8 +39,9 @@ type Options struct {
 	// completed and its result is not kept. Defaults to 5 seconds.
 	ResultWait time.Duration
 
-	// Retention is how long a settled record stays, at least. Defaults to the
-	// total of [ledger.DefaultRetention].
+	// Retention is how long a settled record stays, at least. A guard on the store
+	// must not let calls come later: once.New refuses an Options.Retention whose
+	// total is longer. Defaults to the total of [ledger.DefaultRetention].
 	Retention time.Duration
 
 	// Shards is over how many partitions of the index a tenant's unsettled calls
@@ -102,6 +103,9 @@ func New(client Client, table string, o *Options) (*Store, error) {
 	}
 	return &Store{client: client, table: aws.String(table), options: options}, nil
 }
+
+// Retention returns how long a settled record stays, at least.
+func (s *Store) Retention() time.Duration { return s.options.Retention }
 
 // Load implements [ledger.Store] with one consistent read.
 func (s *Store) Load(ctx context.Context, key ledger.Key) (ledger.Record, error) {

@@ -138,8 +138,13 @@ func itemKey(key ledger.Key, sort string) map[string]types.AttributeValue {
 // storedItem reads the item of a call as it lies in the table.
 func storedItem(tb testing.TB, endpoint string, key ledger.Key) map[string]types.AttributeValue {
 	tb.Helper()
+	return itemOf(tb, endpoint, key, "CALL#"+key.CallID)
+}
+
+func itemOf(tb testing.TB, endpoint string, key ledger.Key, sort string) map[string]types.AttributeValue {
+	tb.Helper()
 	out, err := newClient(endpoint, nil).GetItem(tb.Context(), &dynamodb.GetItemInput{
-		TableName: aws.String(tableName), ConsistentRead: aws.Bool(true), Key: itemKey(key, "CALL#"+key.CallID),
+		TableName: aws.String(tableName), ConsistentRead: aws.Bool(true), Key: itemKey(key, sort),
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -17,21 +17,27 @@ const (
 // it leaves room for its settlement, which takes the place of its index keys.
 func (s *Store) fit(r ledger.Record) (ledger.Record, item) {
 	it := s.encode(r)
+	over := itemSize(it) - writeUnit
+	if _, listed := it[names.AttrIndexSort]; listed {
+		over = max(over, over-listing(it)+settling)
+	}
+	if over <= 0 {
+		return r, it
+	}
 	for _, words := range []struct {
 		attribute string
 		field     *string
 	}{{attrSummary, &r.Summary}, {attrPermission, &r.Permission}} {
-		over := itemSize(it) - writeUnit
-		if _, listed := it[names.AttrIndexSort]; listed {
-			over = max(over, itemSize(it)-listing(it)+settling-writeUnit)
-		}
 		if over <= 0 || *words.field == "" {
 			continue
 		}
-		*words.field = cut(*words.field, len(*words.field)-over)
+		kept := cut(*words.field, len(*words.field)-over)
+		over -= attributeSize(words.attribute, it[words.attribute])
+		*words.field = kept
 		delete(it, words.attribute)
 		if *words.field != "" {
 			it[words.attribute] = str(*words.field)
+			over += attributeSize(words.attribute, it[words.attribute])
 		}
 	}
 	return r, it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -126,6 +127,76 @@ func TestListShowsWhatItCanReadAndSaysWhatItCant(t *testing.T) {
 	}
 	if len(page.Records) != 1 || page.Records[0].Key != good {
 		t.Errorf("the page holds %d records, want the one that can be read", len(page.Records))
+	}
+}
+
+// unreadables returns the calls that an error names as those whose items can't
+// be read.
+func unreadables(t *testing.T, err error) (found []ledger.Key) {
+	t.Helper()
+	if !errors.Is(err, ledger.ErrCorrupt) {
+		t.Errorf("got %v, want ErrCorrupt", err)
+		return nil
+	}
+	all, ok := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err)
+	if !ok {
+		t.Fatalf("%v joins nothing", err)
+	}
+	for _, one := range all.Unwrap() {
+		item, ok := errors.AsType[*dynamoledger.CorruptItemError](one)
+		if !ok {
+			t.Fatalf("got %T, want a CorruptItemError", one)
+		}
+		key, since := item.Unreadable()
+		if key != (ledger.Key{}) && since.IsZero() {
+			t.Errorf("%s does not say since when it waits", key)
+		}
+		found = append(found, key)
+	}
+	return found
+}
+
+func TestItemsThatCannotBeReadAreNamedByTheirCallAndHideNoOther(t *testing.T) {
+	t.Parallel()
+	endpoint := startTable(t, dynoxide)
+	s := newStore(t, newClient(endpoint, nil), nil)
+	key := freshKey()
+	apply(t, s, start(t, key))
+	for _, id := range []string{"w1", "w2", "w3"} {
+		if err := s.SaveWait(t.Context(), ledger.Wait{Key: key, ID: id, Token: "token-" + ledger.Secret(id), Execution: "x", ParkedAt: noon}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	broken := func(sort string) map[string]types.AttributeValue {
+		it := itemOf(t, endpoint, key, sort)
+		it["schema"] = &types.AttributeValueMemberN{Value: "2"}
+		return it
+	}
+	putRaw(t, endpoint, broken("WAIT#"+key.CallID+"#w2"))
+	waits, err := s.Waits(t.Context(), key)
+	if got := unreadables(t, err); !slices.Equal(got, []ledger.Key{key}) {
+		t.Errorf("named %v", got)
+	}
+	if len(waits) != 2 || waits[0].ID != "w1" || waits[1].ID != "w3" {
+		t.Errorf("%d waits, want the two that can be read", len(waits))
+	}
+	foreign := broken("CALL#" + key.CallID) // lies in this tenant's part of the index
+	foreign[names.AttrPartition] = &types.AttributeValueMemberS{Value: "another#" + key.RunID}
+	putRaw(t, endpoint, foreign)
+	page, err := s.Unsettled(t.Context(), ledger.Query{Tenant: key.Tenant})
+	got := unreadables(t, err)
+	slices.SortFunc(got, func(a, b ledger.Key) int { return strings.Compare(a.String(), b.String()) })
+	if !slices.Equal(got, []ledger.Key{{}, key}) {
+		t.Errorf("named %v, want the call of the wait, and not another tenant's", got)
+	}
+	if len(page.Records) != 1 || len(page.Waits) != 2 {
+		t.Errorf("the page holds %d records and %d waits", len(page.Records), len(page.Waits))
+	}
+	if strings.Contains(err.Error(), "token-") {
+		t.Errorf("the error holds a token: %v", err)
 	}
 }
 
