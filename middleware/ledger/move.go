@@ -47,8 +47,9 @@ type Change struct {
 func (m Move) Event() Event { return m.rows[0].Event }
 
 // Rows returns the rows of the table that allow the move; a store accepts the
-// move in the From state of any of them. All lead to the same status.
-func (m Move) Rows() []Row { return slices.Clone(m.rows) }
+// move in the From state of any of them. All lead to the same status. The caller
+// must not change them.
+func (m Move) Rows() []Row { return m.rows }
 
 // Key returns the key of the record that the move is about.
 func (m Move) Key() Key { return m.key }

@@ -52,7 +52,7 @@ func (r Record) Start(s Stamp, c Call, x Executor) (Move, error) {
 	}
 	attempt := Attempt{Number: 1, Token: x.Token, StartedAt: s.At, Deadline: x.Deadline, QuietAfter: x.QuietAfter, RequestID: x.RequestID}
 	if !r.Exists() {
-		return created(row, s, c, func(n *Record) { n.Attempt = attempt })
+		return created(row, s, c, Record{Attempt: attempt})
 	}
 	attempt.Number = r.Attempt.Number + 1
 	if r.Attempt.Token != "" {
@@ -81,9 +81,7 @@ func (r Record) AskApproval(s Stamp, c Call, window time.Duration, policy int) (
 	if err != nil {
 		return Move{}, err
 	}
-	return created(row, s, c, func(n *Record) {
-		n.Approval = Approval{ExpiresAt: s.At.Add(window), Fingerprint: c.Fingerprint, Policy: policy}
-	})
+	return created(row, s, c, Record{Approval: Approval{ExpiresAt: s.At.Add(window), Fingerprint: c.Fingerprint, Policy: policy}})
 }
 
 // Close makes sure that nothing can start under the key any more, before
@@ -95,7 +93,7 @@ func (r Record) Close(s Stamp, key Key, by Settler) (Move, error) {
 	}
 	outcome := Outcome{Code: "closed", Message: "nothing ran, and nothing can run any more", By: by, At: s.At}
 	if !r.Exists() {
-		return created(row, s, Call{Key: key}, func(n *Record) { n.Outcome = outcome })
+		return created(row, s, Call{Key: key}, Record{Outcome: outcome})
 	}
 	outcome = r.Outcome // why it failed stays; only the right to run again goes
 	outcome.At = s.At
@@ -109,7 +107,7 @@ func (r Record) Follow(s Stamp, c Call, owner Key) (Move, error) {
 	if err != nil {
 		return Move{}, err
 	}
-	return created(row, s, c, func(n *Record) { n.Owner = owner.String() })
+	return created(row, s, c, Record{Owner: owner.String()})
 }
 
 // Journal records a read that ran, with what it returned or why it failed.
@@ -122,10 +120,7 @@ func (r Record) Journal(s Stamp, c Call, what Settlement) (Move, error) {
 	if err != nil {
 		return Move{}, err
 	}
-	return created(row, s, c, func(n *Record) {
-		n.Attempt = Attempt{Number: 1}
-		n.Outcome = what.outcome(Settler{Kind: ByExecutor}, s.At)
-	})
+	return created(row, s, c, Record{Attempt: Attempt{Number: 1}, Outcome: what.outcome(Settler{Kind: ByExecutor}, s.At)})
 }
 
 // Settle records what the executor that holds token knows, also when it is
@@ -270,15 +265,15 @@ func (r Record) moved(row Row, c Change) Move {
 	return Move{rows: []Row{row}, key: r.Key, read: r, proof: Proof{Kind: row.Proof, Version: r.Version}, change: c}
 }
 
-func created(row Row, s Stamp, c Call, fill func(*Record)) (Move, error) {
+// created makes the move that puts r, which holds what only its event knows.
+func created(row Row, s Stamp, c Call, r Record) (Move, error) {
 	if err := c.Key.Check(); err != nil {
 		return Move{}, err
 	}
-	r := Record{
-		Key: c.Key, Tool: c.Tool, Class: c.Class, Agent: c.Agent, Turn: c.Turn, Status: row.To, Flags: row.Set, Version: 1, LastWrite: s.WriteID,
-		Fingerprint: c.Fingerprint, Received: c.Received, Summary: Shorten(c.Summary, MaxSummary), Permission: c.Permission, CreatedAt: s.At,
-	}
-	fill(&r)
+	r.Key, r.Tool, r.Class, r.Agent, r.Turn = c.Key, c.Tool, c.Class, c.Agent, c.Turn
+	r.Status, r.Flags, r.Version, r.LastWrite = row.To, row.Set, 1, s.WriteID
+	r.Fingerprint, r.Received, r.Permission, r.CreatedAt = c.Fingerprint, c.Received, c.Permission, s.At
+	r.Summary = Shorten(c.Summary, MaxSummary)
 	r.WaitsSince = WaitsSince(State{}, r.State(), time.Time{}, s.At)
 	return Move{rows: []Row{row}, key: c.Key, proof: Proof{Kind: ByAbsence}, change: Change{Stamp: s}, create: r}, nil
 }

@@ -24,6 +24,12 @@ func (s *Store) fit(r ledger.Record) (ledger.Record, item) {
 	if over <= 0 {
 		return r, it
 	}
+	return shortened(r, it, over)
+}
+
+// shortened cuts the words of a record that is over its unit. It is a function of
+// its own so that a record that fits need not live on the heap.
+func shortened(r ledger.Record, it item, over int) (ledger.Record, item) {
 	for _, words := range []struct {
 		attribute string
 		field     *string
