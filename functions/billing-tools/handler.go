@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 
 	"github.com/aws/aws-lambda-go/lambda"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/onceward/onceward/internal/names"
@@ -30,9 +28,9 @@ func newHandler(ctx context.Context, env func(string) string, logs io.Writer) (l
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.LoadDefaultConfig(ctx)
+	cfg, err := startup.AWS(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("billing-tools: AWS configuration: %w", err)
+		return nil, err
 	}
 	store, err := dynamoledger.New(dynamodb.NewFromConfig(cfg), table, nil)
 	if err != nil {

@@ -4,12 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 
@@ -27,9 +25,9 @@ func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.LoadDefaultConfig(ctx)
+	cfg, err := startup.AWS(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("call-desk: AWS configuration: %w", err)
+		return nil, err
 	}
 	store, err := dynamoledger.New(dynamodb.NewFromConfig(cfg), table, nil)
 	if err != nil {

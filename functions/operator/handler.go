@@ -11,7 +11,6 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
@@ -32,10 +31,6 @@ import (
 // (29 s), which API Gateway waits for no longer than 30 s.
 const lookUpTimeout = 25 * time.Second
 
-// tryTimeout bounds each try of a request to the table, so that one that hangs
-// is tried again, and given up on long before this function is stopped.
-const tryTimeout = 3 * time.Second
-
 type function func(ctx context.Context, event events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error)
 
 // newHandler connects the API to AWS as the environment says. Every missing or
@@ -50,9 +45,9 @@ func newHandler(ctx context.Context, env func(string) string, logs io.Writer) (f
 	if err := errors.Join(err, toolsErr); err != nil {
 		return nil, err
 	}
-	cfg, err := awsConfig(ctx)
+	cfg, err := startup.AWS(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("operator: AWS configuration: %w", err)
+		return nil, err
 	}
 	database := dynamodb.NewFromConfig(cfg)
 	store, err := dynamoledger.New(database, table, nil)
@@ -76,11 +71,6 @@ func newHandler(ctx context.Context, env func(string) string, logs io.Writer) (f
 		return nil, err
 	}
 	return behindGateway(api, log), nil
-}
-
-// awsConfig is the environment's, with each try of a request bounded.
-func awsConfig(ctx context.Context) (aws.Config, error) {
-	return config.LoadDefaultConfig(ctx, config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(tryTimeout)))
 }
 
 // toolClient invokes tools once: what may still be running is asked again by a

@@ -93,18 +93,6 @@ func TestATableThatHangsEndsInAProblemBeforeTheFunctionIsStopped(t *testing.T) {
 	}
 }
 
-func TestEachTryOfARequestIsBounded(t *testing.T) {
-	t.Parallel()
-	cfg, err := awsConfig(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, ok := cfg.HTTPClient.(interface{ GetTimeout() time.Duration })
-	if !ok || client.GetTimeout() <= 0 || client.GetTimeout() > 5*time.Second {
-		t.Errorf("its HTTP client is %T", cfg.HTTPClient)
-	}
-}
-
 func TestSettingsAreCheckedTogether(t *testing.T) {
 	t.Parallel()
 	_, err := newHandler(t.Context(), func(string) string { return "" }, io.Discard)

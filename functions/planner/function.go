@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/onceward/onceward/internal/names"
@@ -34,9 +33,9 @@ func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (
 	if err := errors.Join(err, toolsErr); err != nil {
 		return nil, err
 	}
-	cfg, err := config.LoadDefaultConfig(ctx)
+	cfg, err := startup.AWS(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("planner: AWS configuration: %w", err)
+		return nil, err
 	}
 	database := dynamodb.NewFromConfig(cfg)
 	stored, err := dynamoruns.New(database, table, ledger.Retention{})

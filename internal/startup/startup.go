@@ -1,5 +1,6 @@
 // Package startup holds what each function does before it serves: it reads its
-// settings from the environment, and says why it can't start.
+// settings from the environment, gets ready to speak to AWS, and says why it
+// can't start.
 package startup
 
 import (
@@ -7,7 +8,17 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
 )
+
+// TryTimeout bounds each try of a request to AWS, so that one that hangs is tried
+// again, and given up on long before the function is stopped. A client whose
+// requests may take longer, such as one that invokes functions, sets its own.
+const TryTimeout = 3 * time.Second
 
 // Setting returns the environment variable called name, or an error that names
 // it if it is not set. Join several errors, so that all are named at once.
@@ -26,4 +37,14 @@ func Must[T any](v T, err error) T {
 		os.Exit(1)
 	}
 	return v
+}
+
+// AWS returns the environment's configuration, with each try of a request
+// bounded by [TryTimeout]. It sends nothing.
+func AWS(ctx context.Context) (aws.Config, error) {
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(TryTimeout)))
+	if err != nil {
+		return aws.Config{}, fmt.Errorf("startup: AWS configuration: %w", err)
+	}
+	return cfg, nil
 }

@@ -3,6 +3,7 @@ package startup
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestMissingSettingIsNamed(t *testing.T) {
@@ -21,5 +22,17 @@ func TestMustPassesOnWhatIsRight(t *testing.T) {
 	t.Parallel()
 	if Must(7, nil) != 7 {
 		t.Error("another value")
+	}
+}
+
+func TestEachTryOfARequestIsBounded(t *testing.T) {
+	t.Parallel()
+	cfg, err := AWS(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, ok := cfg.HTTPClient.(interface{ GetTimeout() time.Duration })
+	if !ok || client.GetTimeout() <= 0 || client.GetTimeout() > 5*time.Second {
+		t.Errorf("its HTTP client is %T", cfg.HTTPClient)
 	}
 }
