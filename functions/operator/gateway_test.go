@@ -64,6 +64,7 @@ func (noFunctions) Invoke(context.Context, *lambda.InvokeInput, ...func(*lambda.
 type plane struct {
 	function function
 	store    *memledger.Store
+	runs     *memruns.Store
 	steps    *stepFunctions
 	log      *bytes.Buffer
 }
@@ -74,10 +75,10 @@ func newPlane(t *testing.T) *plane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &plane{store: store, steps: &stepFunctions{answered: map[string]int{}}, log: &bytes.Buffer{}}
+	p := &plane{store: store, runs: memruns.New(), steps: &stepFunctions{answered: map[string]int{}}, log: &bytes.Buffer{}}
 	log := slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	service, err := operator.New(operator.Config{
-		Store: store, Waits: store, History: store, Runs: memruns.New(), Log: log,
+		Store: store, Waits: store, History: store, Runs: p.runs, Log: log,
 		Bell: sfnbell.New(p.steps), Tools: toolFunctions{client: noFunctions{}, tools: runs.Tools{}},
 	})
 	if err != nil {

@@ -2,10 +2,6 @@ package operator
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -73,7 +69,7 @@ func (s *Service) List(ctx context.Context, id Identity, f Filter) (List, error)
 	if err := wrong.problem(); err != nil {
 		return List{}, err
 	}
-	cursor, err := f.open(id)
+	cursor, err := unseal(f.scope(id), f.Cursor)
 	if err != nil {
 		return List{}, err
 	}
@@ -83,7 +79,7 @@ func (s *Service) List(ctx context.Context, id Identity, f Filter) (List, error)
 	if cursor, err = l.read(ctx, cursor); err != nil {
 		return List{}, err
 	}
-	return List{Items: l.items, NextCursor: f.seal(id, cursor)}, nil
+	return List{Items: l.items, NextCursor: seal(f.scope(id), cursor)}, nil
 }
 
 func (f Filter) wants(r ledger.Record, id Identity, now time.Time) bool {
@@ -117,40 +113,5 @@ func Listed() []string {
 	return words
 }
 
-// sealed is a cursor as clients hold it: the store's, bound to tenant and filters.
-type sealed struct {
-	V     int    `json:"v"`
-	Of    string `json:"of"`
-	Store string `json:"c"`
-}
-
-func (f Filter) scope(id Identity) string {
-	sum := sha256.Sum256([]byte(id.Tenant + "\x00" + f.Status + "\x00" + f.Tool))
-	return hex.EncodeToString(sum[:8])
-}
-
-func (f Filter) seal(id Identity, cursor string) string {
-	if cursor == "" {
-		return ""
-	}
-	text, err := json.Marshal(sealed{V: 1, Of: f.scope(id), Store: cursor})
-	if err != nil {
-		return "" // three plain fields always encode
-	}
-	return base64.RawURLEncoding.EncodeToString(text)
-}
-
-func (f Filter) open(id Identity) (string, error) {
-	if f.Cursor == "" {
-		return "", nil
-	}
-	text, err := base64.RawURLEncoding.DecodeString(f.Cursor)
-	var c sealed
-	if err == nil {
-		err = json.Unmarshal(text, &c)
-	}
-	if err != nil || c.V != 1 || c.Of != f.scope(id) || c.Store == "" {
-		return "", problem(InvalidCursor, "").because(err)
-	}
-	return c.Store, nil
-}
+// scope binds a cursor to the tenant and the filters.
+func (f Filter) scope(id Identity) string { return scopeOf(id.Tenant, f.Status, f.Tool) }

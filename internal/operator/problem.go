@@ -22,6 +22,7 @@ const (
 	MissingScope      Code = "missing_scope"
 	InvalidTenant     Code = "invalid_tenant"
 	NotFound          Code = "not_found"
+	RunNotFound       Code = "run_not_found"
 	NoRoute           Code = "no_such_route"
 	MethodNotAllowed  Code = "method_not_allowed"
 	RequestTimeout    Code = "request_timeout"
@@ -55,6 +56,7 @@ var codes = []CodeInfo{
 	{MissingScope, http.StatusForbidden, "Not allowed for this identity", "The identity lacks the scope that is named. Nothing was changed."},
 	{InvalidTenant, http.StatusForbidden, "Not a tenant", "The identity's tenant is not one that a call can belong to: at most 40 of A-Za-z0-9_-, or no claim at all where there are no tenants. Nothing was changed."},
 	{NotFound, http.StatusNotFound, "No such call", "There is no record under this key in your tenant. Nothing was changed: check the key and the tenant of your token."},
+	{RunNotFound, http.StatusNotFound, "No such run", "There is no run of this id in your tenant, or its retention is over. Nothing was changed: check the id and the tenant of your token."},
 	{NoRoute, http.StatusNotFound, "No such resource", "The path is not one of this API. Nothing was changed."},
 	{MethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed", "The path exists under another method, see the Allow header. Nothing was changed."},
 	{RequestTimeout, http.StatusRequestTimeout, "The body did not arrive in time", "Nothing was changed: send it again."},

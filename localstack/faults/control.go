@@ -86,6 +86,7 @@ func ParseRule(body []byte) (Rule, error) {
 		"id": &rule.ID, "service": &rule.Service, "operation": &rule.Operation, "function": &rule.Function,
 		"caller": &rule.Caller, "contains": &rule.Contains, "nth": &rule.Nth, "times": &rule.Times,
 		"effect": &rule.Effect, "status": &rule.Status, "code": &rule.Code, "message": &rule.Message,
+		"milliseconds": &rule.Milliseconds, "of": &rule.Of,
 	}
 	bad := decodeFields(fields, targets)
 	if _, err := rule.normalise(); err != nil {

@@ -3,6 +3,7 @@ package faults
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -13,8 +14,10 @@ import (
 const maxSearched = 8 << 20
 
 // Middleware returns a handler that applies the plan in front of next.
-// Requests that [Identify] doesn't know are passed on uncounted. A request
-// whose answer is dropped is handled to its end even if the sender hangs up.
+// Requests that [Identify] doesn't know are passed on uncounted; one that a
+// [Duplicate] rule hands on twice counts once. A request that is delayed, sent
+// twice or whose answer is dropped is handled to its end even if the sender
+// hangs up.
 // The handler loses connections by [http.ErrAbortHandler]: nothing between it
 // and the server may recover that.
 func (p *Plan) Middleware(next http.Handler) http.Handler {
@@ -37,24 +40,36 @@ func (p *Plan) Middleware(next http.Handler) http.Handler {
 				panic(http.ErrAbortHandler)
 			}
 		}
-		rule, ok := p.next(req, body)
-		if !ok {
+		rule := p.next(req, body)
+		if rule == nil {
 			next.ServeHTTP(w, r)
 
 			return
 		}
-		p.log(r.Context(), rule, req)
+		p.log(r.Context(), rule.Rule, req)
 		p.apply(rule, req, key, next, w, r)
 	})
 }
 
-func (p *Plan) apply(rule Rule, req Request, key string, next http.Handler, w http.ResponseWriter, r *http.Request) {
+func (p *Plan) apply(rule *armed, req Request, key string, next http.Handler, w http.ResponseWriter, r *http.Request) {
 	switch rule.Effect {
 	case AnswerError:
-		writeError(w, req.Service, rule)
+		writeError(w, req.Service, rule.Rule)
 
 		return
-	case DropRequest:
+	case Throttle:
+		writeThrottled(w, req.Service)
+
+		return
+	case Delay:
+		delay(rule, next, w, r)
+
+		return
+	case Duplicate:
+		duplicate(next, w, r)
+
+		return
+	case DropRequest, Outage:
 		drain(r)
 	case DropAnswer:
 		handleUnheard(next, r)
@@ -75,9 +90,16 @@ func (p *Plan) log(ctx context.Context, rule Rule, req Request) {
 }
 
 // handleUnheard lets the request take its whole effect and throws the answer
-// away. The sender's end must not stop it: that would turn a lost answer into
-// a lost request now and then.
+// away, a connection that the service closes instead of answering too. The
+// sender's end must not stop it: that would turn a lost answer into a lost
+// request now and then.
 func handleUnheard(next http.Handler, r *http.Request) {
+	defer func() {
+		v := recover()
+		if err, ok := v.(error); v != nil && (!ok || !errors.Is(err, http.ErrAbortHandler)) {
+			panic(v)
+		}
+	}()
 	next.ServeHTTP(unheard{}, r.WithContext(context.WithoutCancel(r.Context())))
 }
 

@@ -39,7 +39,7 @@ type Plan struct {
 	options Options
 
 	mu     sync.Mutex
-	rules  []*ArmedRule
+	rules  []*armed
 	lastID int
 	counts map[Request]int
 }
@@ -75,7 +75,7 @@ func (p *Plan) Arm(rule Rule) (string, error) {
 	if p.index(rule.ID) >= 0 {
 		return "", fmt.Errorf("%w: %q", ErrDuplicateID, rule.ID)
 	}
-	p.rules = append(p.rules, &ArmedRule{Rule: rule})
+	p.rules = append(p.rules, &armed{ArmedRule: ArmedRule{Rule: rule}, out: make(chan struct{})})
 
 	return rule.ID, nil
 }
@@ -90,7 +90,7 @@ func (p *Plan) freeID() string {
 }
 
 func (p *Plan) index(id string) int {
-	return slices.IndexFunc(p.rules, func(r *ArmedRule) bool { return r.ID == id })
+	return slices.IndexFunc(p.rules, func(r *armed) bool { return r.ID == id })
 }
 
 // Rules lists the rules in the order they were armed, those already used up
@@ -100,13 +100,14 @@ func (p *Plan) Rules() []ArmedRule {
 	defer p.mu.Unlock()
 	rules := make([]ArmedRule, len(p.rules))
 	for i, r := range p.rules {
-		rules[i] = *r
+		rules[i] = r.ArmedRule
 	}
 
 	return rules
 }
 
-// Disarm takes one rule out, or answers [ErrUnknownID].
+// Disarm takes one rule out, or answers [ErrUnknownID]. What the rule delays
+// goes on at once, its outage is over.
 func (p *Plan) Disarm(id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,17 +115,21 @@ func (p *Plan) Disarm(id string) error {
 	if i < 0 {
 		return fmt.Errorf("%w: %q", ErrUnknownID, id)
 	}
+	close(p.rules[i].out)
 	p.rules = slices.Delete(p.rules, i, i+1)
 
 	return nil
 }
 
-// Clear takes every rule out and returns how many there were. Request counts
-// stay; see [Plan.ResetRequests].
+// Clear takes every rule out, as [Plan.Disarm] would, and returns how many
+// there were. Request counts stay; see [Plan.ResetRequests].
 func (p *Plan) Clear() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(p.rules)
+	for _, r := range p.rules {
+		close(r.out)
+	}
 	p.rules = nil
 
 	return n
@@ -155,9 +160,7 @@ func (p *Plan) Requests() []RequestCount {
 
 // Count adds up the requests that fit a filter, whose empty fields fit all.
 func (p *Plan) Count(filter Request) int {
-	rule := ArmedRule{Rule: Rule{
-		Service: filter.Service, Operation: filter.Operation, Function: filter.Function, Caller: filter.Caller,
-	}}
+	rule := Rule{Service: filter.Service, Operation: filter.Operation, Function: filter.Function, Caller: filter.Caller}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	total := 0
@@ -182,31 +185,30 @@ func (p *Plan) wantsBody(req Request) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	return slices.ContainsFunc(p.rules, func(r *ArmedRule) bool {
+	return slices.ContainsFunc(p.rules, func(r *armed) bool {
 		return r.Contains != "" && !r.spent() && r.fits(req)
 	})
 }
 
-// next counts a request and picks the rule that applies to it, if any. Every
-// rule that fits counts the match; only the one that applies is used up.
-func (p *Plan) next(req Request, body []byte) (Rule, bool) {
+// next counts a request and picks the rule that applies to it, nil if none
+// does. Every rule that fits counts the match; only the one that applies is
+// used up. Of the rule only what never changes may be read afterwards.
+func (p *Plan) next(req Request, body []byte) *armed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts[req]++
-	var due *ArmedRule
+	var due *armed
 	for _, r := range p.rules {
 		if r.spent() || !r.fits(req) || !bytes.Contains(body, []byte(r.Contains)) {
 			continue
 		}
-		r.Matches++
-		if due == nil && r.Matches >= r.Nth {
+		if r.match() && due == nil {
 			due = r
 		}
 	}
-	if due == nil {
-		return Rule{}, false
+	if due != nil {
+		due.Hits++
 	}
-	due.Hits++
 
-	return due.Rule, true
+	return due
 }

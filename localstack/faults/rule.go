@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Rule names the requests it applies to and what happens to them. Empty
@@ -24,8 +25,9 @@ type Rule struct {
 	Contains string `json:"contains,omitzero"`
 	// Nth is the match from which on the rule applies; zero means the first.
 	Nth int `json:"nth"`
-	// Times is how many requests the rule applies to; zero means one.
-	Times int `json:"times"`
+	// Times is how many requests the rule applies to; zero means one. An
+	// [Outage] has none: it strikes every match until it is over.
+	Times int `json:"times,omitzero"`
 	// Effect is what happens.
 	Effect Effect `json:"effect"`
 	// Status is the HTTP status answered by [AnswerError], 400 to 599; zero means 400.
@@ -34,6 +36,12 @@ type Rule struct {
 	Code string `json:"code,omitzero"`
 	// Message is the text answered by [AnswerError].
 	Message string `json:"message,omitzero"`
+	// Milliseconds is how long [Delay] holds, 1 to 3,600,000, and how long an
+	// [Outage] lasts from its first match on; an outage without it lasts until
+	// the rule is taken out.
+	Milliseconds int `json:"milliseconds,omitzero"`
+	// Of is what [Delay] holds; empty means [TheRequest].
+	Of Part `json:"of,omitzero"`
 }
 
 // ArmedRule is a rule with what it has seen and done so far.
@@ -43,6 +51,15 @@ type ArmedRule struct {
 	Matches int `json:"matches"`
 	// Hits counts the requests the effect was applied to.
 	Hits int `json:"hits"`
+}
+
+// armed is a rule in a plan.
+type armed struct {
+	ArmedRule
+	// over is when an outage that has begun ends; zero means at no set time.
+	over time.Time
+	// out is closed once the rule is taken out of the plan.
+	out chan struct{}
 }
 
 // FieldError names one wrong field of a rule.
@@ -78,19 +95,22 @@ func (e *RuleError) orNil() error {
 	return e
 }
 
+// maxMilliseconds is an hour: longer than anything waits here.
+const maxMilliseconds = 3_600_000
+
 // normalise fills the defaults in and reports every wrong field.
 func (r Rule) normalise() (Rule, error) {
 	var bad RuleError
 	if r.Nth == 0 {
 		r.Nth = 1
 	}
-	if r.Times == 0 {
+	if r.Times == 0 && r.Effect != Outage {
 		r.Times = 1
 	}
 	if r.Nth < 1 {
 		bad.add("nth", "must be at least 1")
 	}
-	if r.Times < 1 {
+	if r.Times < 1 && r.Effect != Outage {
 		bad.add("times", "must be at least 1")
 	}
 	if strings.Contains(r.ID, "/") || len(r.ID) > 128 {
@@ -99,23 +119,45 @@ func (r Rule) normalise() (Rule, error) {
 	if r.Service != "" && !slices.Contains(Services(), r.Service) {
 		bad.add("service", "unknown service %q, known are %v", r.Service, Services())
 	}
+	r.checkOperation(&bad)
 	if r.Function != "" && r.Service != "" && r.Service != Lambda {
 		bad.add("function", "only requests for lambda name a function")
 	}
-	r = r.normaliseEffect(&bad)
+	if !r.Effect.known() {
+		bad.add("effect", "unknown effect %q, known are %v", r.Effect, Effects())
+
+		return r, bad.orNil()
+	}
+	r.refuseForeign(&bad)
+	r = r.normaliseAnswer(&bad).normaliseTime(&bad)
 
 	return r, bad.orNil()
 }
 
-func (r Rule) normaliseEffect(bad *RuleError) Rule {
-	if !r.Effect.known() {
-		bad.add("effect", "unknown effect %q, known are %v", r.Effect, Effects())
-
-		return r
+// refuseForeign reports the fields that the rule's effect does not have.
+func (r Rule) refuseForeign(bad *RuleError) {
+	if r.Effect == Outage && r.Times != 0 {
+		bad.add("times", "not for effect %q, which strikes every match until it is over", Outage)
 	}
-	if r.Effect != AnswerError {
-		r.refuseAnswer(bad)
+	for _, f := range []struct {
+		name    string
+		given   bool
+		effects []Effect
+	}{
+		{"status", r.Status != 0, []Effect{AnswerError}},
+		{"code", r.Code != "", []Effect{AnswerError}},
+		{"message", r.Message != "", []Effect{AnswerError}},
+		{"milliseconds", r.Milliseconds != 0, []Effect{Delay, Outage}},
+		{"of", r.Of != "", []Effect{Delay}},
+	} {
+		if f.given && !slices.Contains(f.effects, r.Effect) {
+			bad.add(f.name, "only for effect %q", f.effects)
+		}
+	}
+}
 
+func (r Rule) normaliseAnswer(bad *RuleError) Rule {
+	if r.Effect != AnswerError {
 		return r
 	}
 	if r.Status == 0 {
@@ -131,20 +173,30 @@ func (r Rule) normaliseEffect(bad *RuleError) Rule {
 	return r
 }
 
-func (r Rule) refuseAnswer(bad *RuleError) {
-	if r.Status != 0 {
-		bad.add("status", "only for effect %q", AnswerError)
+func (r Rule) normaliseTime(bad *RuleError) Rule {
+	if r.Effect != Delay && r.Effect != Outage {
+		return r
 	}
-	if r.Code != "" {
-		bad.add("code", "only for effect %q", AnswerError)
+	switch {
+	case r.Effect == Delay && r.Milliseconds == 0:
+		bad.add("milliseconds", "required by effect %q", Delay)
+	case r.Milliseconds < 0 || r.Milliseconds > maxMilliseconds:
+		bad.add("milliseconds", "must be from 1 to %d", maxMilliseconds)
 	}
-	if r.Message != "" {
-		bad.add("message", "only for effect %q", AnswerError)
+	if r.Effect == Delay && r.Of == "" {
+		r.Of = TheRequest
 	}
+	if r.Effect == Delay && !slices.Contains(Parts(), r.Of) {
+		bad.add("of", "unknown part %q, known are %v", r.Of, Parts())
+	}
+
+	return r
 }
 
+func (r Rule) length() time.Duration { return time.Duration(r.Milliseconds) * time.Millisecond }
+
 // fits reports whether every matching field but Contains fits the request.
-func (r *ArmedRule) fits(req Request) bool {
+func (r Rule) fits(req Request) bool {
 	return (r.Service == "" || r.Service == req.Service) &&
 		(r.Operation == "" || r.Operation == req.Operation) &&
 		(r.Function == "" || r.Function == req.Function) &&
@@ -152,5 +204,24 @@ func (r *ArmedRule) fits(req Request) bool {
 		(!r.Effect.needsCaller() || req.Caller != "")
 }
 
-// spent reports whether the rule has been applied as often as it may be.
-func (r *ArmedRule) spent() bool { return r.Hits >= r.Times }
+// spent reports whether the rule has been applied as often, or for as long, as
+// it may be.
+func (a *armed) spent() bool {
+	if a.Effect == Outage {
+		return !a.over.IsZero() && !time.Now().Before(a.over)
+	}
+
+	return a.Hits >= a.Times
+}
+
+// match counts a request that fits and reports whether the rule is due. The
+// match that makes an outage due starts its clock, even if another rule is
+// applied to that request.
+func (a *armed) match() bool {
+	a.Matches++
+	if a.Effect == Outage && a.Matches == a.Nth && a.Milliseconds > 0 {
+		a.over = time.Now().Add(a.length())
+	}
+
+	return a.Matches >= a.Nth
+}

@@ -162,6 +162,7 @@ func (s *Stack) serve(ctx context.Context, o Options) error {
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // dropped connections are the point
 	}
 	s.onClose(func(ctx context.Context) error {
+		s.Faults.Clear() // lets go of what a rule holds
 		err := errors.Join(server.Close(), runner.Close(ctx))
 		gate.Close()
 		return err

@@ -34,6 +34,7 @@ func (noTools) Invoke(context.Context, string, []byte) ([]byte, error) {
 
 type desk struct {
 	store   *memledger.Store
+	runs    *memruns.Store
 	handler http.Handler
 	id      operator.Identity
 	log     bytes.Buffer
@@ -45,8 +46,8 @@ func newDesk(t *testing.T) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{store: store, id: operator.Identity{Tenant: "acme", Actor: "ada", Scopes: []string{"calls:read", "calls:decide"}}}
-	service, err := operator.New(operator.Config{Store: store, Waits: store, History: store, Runs: memruns.New(), Bell: silentBell{}, Tools: noTools{}})
+	d := &desk{store: store, runs: memruns.New(), id: operator.Identity{Tenant: "acme", Actor: "ada", Scopes: []string{"calls:read", "calls:decide"}}}
+	service, err := operator.New(operator.Config{Store: store, Waits: store, History: store, Runs: d.runs, Bell: silentBell{}, Tools: noTools{}})
 	if err != nil {
 		t.Fatal(err)
 	}

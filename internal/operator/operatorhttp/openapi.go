@@ -28,7 +28,9 @@ func describe(api *huma.OpenAPI) {
 
 // document adds what the code of an operation does not say by itself.
 func document(op *huma.Operation, scope operator.Scope) {
-	op.Tags = []string{"tool-executions"}
+	if op.Tags == nil {
+		op.Tags = []string{"tool-executions"}
+	}
 	op.Security = []map[string][]string{{bearer: {}}}
 	op.Extensions = map[string]any{"x-required-scope": string(scope)}
 	op.Responses = map[string]*huma.Response{}

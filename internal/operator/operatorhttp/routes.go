@@ -27,6 +27,14 @@ type KeyPath struct {
 
 type showOutput struct{ Body operator.Detail }
 
+type runInput struct {
+	RunID  string `path:"run_id" doc:"The id that the run was started with" example:"run-7Q"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"50" default:"20" doc:"The most turns on a page"`
+	Cursor string `query:"cursor" maxLength:"4096" doc:"next_cursor of the page before, of the same run"`
+}
+
+type runOutput struct{ Body operator.Run }
+
 // DecisionHead is what every decision's path and headers hold.
 type DecisionHead struct {
 	KeyPath
@@ -92,6 +100,13 @@ func (s *server) addReads(api huma.API) {
 	}, func(ctx context.Context, in *KeyPath) (*showOutput, error) {
 		detail, err := s.service.Show(ctx, identityOf(ctx), in.Key)
 		return &showOutput{detail}, err
+	})
+	add(api, operator.ReadCalls, huma.Operation{
+		OperationID: "show-run", Method: http.MethodGet, Path: "/v1/runs/{run_id}", Summary: "One run", Tags: []string{"runs"},
+		Description: "Where the run stands, what it waits on, and its turns with the state of their calls. The first page holds the newest turns, the newest last; next_cursor leads to the turns before them. Every page says where the run stands now. Read consistently, one item after the other while the run may go on.",
+	}, func(ctx context.Context, in *runInput) (*runOutput, error) {
+		run, err := s.service.Run(ctx, identityOf(ctx), operator.RunQuery{RunID: in.RunID, Limit: in.Limit, Cursor: in.Cursor})
+		return &runOutput{run}, err
 	})
 }
 
