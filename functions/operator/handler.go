@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -38,10 +37,7 @@ type function func(ctx context.Context, event events.APIGatewayV2HTTPRequest) (e
 func newHandler(ctx context.Context, env func(string) string, logs io.Writer) (function, error) {
 	log := slog.New(slog.NewJSONHandler(logs, nil))
 	table, err := startup.Setting(env, names.EnvTable)
-	tools, toolsErr := runs.ParseTools(env(names.EnvTools))
-	if toolsErr != nil {
-		toolsErr = fmt.Errorf("operator: %s: %w", names.EnvTools, toolsErr)
-	}
+	tools, toolsErr := runs.ToolsOf(env)
 	if err := errors.Join(err, toolsErr); err != nil {
 		return nil, err
 	}

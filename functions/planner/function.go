@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -26,10 +25,7 @@ type function func(ctx context.Context, payload json.RawMessage) (Answer, error)
 // or wrong variable is named in one error.
 func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (function, error) {
 	table, err := startup.Setting(env, names.EnvTable)
-	tools, toolsErr := runs.ParseTools(env(names.EnvTools))
-	if toolsErr != nil {
-		toolsErr = fmt.Errorf("planner: %s: %w", names.EnvTools, toolsErr)
-	}
+	tools, toolsErr := runs.ToolsOf(env)
 	if err := errors.Join(err, toolsErr); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/onceward/onceward/internal/names"
 )
 
 // ErrTools reports a directory of tools that can't be used. Nothing was called.
@@ -42,6 +44,15 @@ func (t Tools) Functions() []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// ToolsOf returns the directory in the environment, which it names in its error.
+func ToolsOf(env func(string) string) (Tools, error) {
+	tools, err := ParseTools(env(names.EnvTools))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", names.EnvTools, err)
+	}
+	return tools, nil
 }
 
 // ParseTools reads a directory such as

@@ -31,7 +31,6 @@ type Options struct {
 // Engine is a running engine. It is safe for concurrent use. It dies with this
 // process where the system can do that (Linux); stop it all the same.
 type Engine struct {
-	kind    Kind
 	address string
 	options Options
 	cmd     *exec.Cmd
@@ -89,7 +88,7 @@ func startOnce(ctx context.Context, program Program, options Options) (*Engine, 
 	}
 	said := &lastWords{}
 	e := &Engine{
-		kind: program.kind, address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), options: options,
+		address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), options: options,
 		exited: make(chan struct{}),
 	}
 	// The engine outlives the context of its start, so that isn't given to it.
@@ -174,9 +173,6 @@ func answers(ctx context.Context, transport http.RoundTripper, endpoint string) 
 
 	return err == nil && resp.StatusCode == http.StatusOK
 }
-
-// Kind says which engine runs.
-func (e *Engine) Kind() Kind { return e.kind }
 
 // Endpoint is the URL at which clients reach the engine itself, without the
 // proxy.

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // Handler serves the part of AWS's Lambda API (2015-03-31) that runs and
@@ -20,7 +22,7 @@ func (s *Supervisor) Handler() http.Handler {
 	mux.HandleFunc("GET "+functions+"/{name}", s.serveGet)
 	mux.HandleFunc("GET "+functions+"/{name}/configuration", s.serveConfiguration)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeAPIError(w, newRequestID(), &APIError{
+		writeAPIError(w, uuid.NewString(), &APIError{
 			Status: http.StatusNotFound, Code: "UnknownOperationException", Fault: "User",
 			Message: "Only Invoke, ListFunctions, GetFunction and GetFunctionConfiguration are served here, not " + r.Method + " " + r.URL.Path,
 		})
@@ -32,7 +34,7 @@ func (s *Supervisor) Handler() http.Handler {
 func (s *Supervisor) serveInvoke(w http.ResponseWriter, r *http.Request) {
 	in, err := readInvocation(w, r)
 	if err != nil {
-		writeAPIError(w, newRequestID(), err)
+		writeAPIError(w, uuid.NewString(), err)
 
 		return
 	}
@@ -41,17 +43,17 @@ func (s *Supervisor) serveInvoke(w http.ResponseWriter, r *http.Request) {
 		s.invokeAndAnswer(w, r, in)
 	case "DryRun":
 		if _, _, err := s.prepare(in); err != nil {
-			writeAPIError(w, newRequestID(), err)
+			writeAPIError(w, uuid.NewString(), err)
 
 			return
 		}
-		w.Header().Set("X-Amzn-RequestId", newRequestID())
+		w.Header().Set("X-Amzn-RequestId", uuid.NewString())
 		w.WriteHeader(http.StatusNoContent)
 	case "Event":
-		writeAPIError(w, newRequestID(), invalidParameter(
+		writeAPIError(w, uuid.NewString(), invalidParameter(
 			"Asynchronous invocation (Event) is not served here: invoke with RequestResponse."))
 	default:
-		writeAPIError(w, newRequestID(), invalidParameter("1 validation error detected: Value '"+kind+
+		writeAPIError(w, uuid.NewString(), invalidParameter("1 validation error detected: Value '"+kind+
 			"' at 'invocationType' failed to satisfy constraint: Member must satisfy enum value set: [Event, RequestResponse, DryRun]"))
 	}
 }
@@ -59,7 +61,7 @@ func (s *Supervisor) serveInvoke(w http.ResponseWriter, r *http.Request) {
 func (s *Supervisor) invokeAndAnswer(w http.ResponseWriter, r *http.Request, in Invocation) {
 	logType := r.Header.Get("X-Amz-Log-Type")
 	if logType != "" && logType != "None" && logType != "Tail" {
-		writeAPIError(w, newRequestID(), invalidParameter("1 validation error detected: Value '"+logType+
+		writeAPIError(w, uuid.NewString(), invalidParameter("1 validation error detected: Value '"+logType+
 			"' at 'logType' failed to satisfy constraint: Member must satisfy enum value set: [None, Tail]"))
 
 		return
@@ -67,7 +69,7 @@ func (s *Supervisor) invokeAndAnswer(w http.ResponseWriter, r *http.Request, in 
 	result, err := s.Invoke(r.Context(), in)
 	if err != nil {
 		// Where the client has hung up this goes nowhere, and the sandbox goes on.
-		writeAPIError(w, newRequestID(), err)
+		writeAPIError(w, uuid.NewString(), err)
 
 		return
 	}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+
+	"github.com/google/uuid"
 )
 
 // configuration is a function as Lambda describes it. Environment variables
@@ -54,7 +56,7 @@ func (s *Supervisor) serveList(w http.ResponseWriter, _ *http.Request) {
 func (s *Supervisor) serveGet(w http.ResponseWriter, r *http.Request) {
 	p, arn, err := s.resolve(r.PathValue("name"), r.URL.Query().Get("Qualifier"))
 	if err != nil {
-		writeAPIError(w, newRequestID(), err)
+		writeAPIError(w, uuid.NewString(), err)
 
 		return
 	}
@@ -67,7 +69,7 @@ func (s *Supervisor) serveGet(w http.ResponseWriter, r *http.Request) {
 func (s *Supervisor) serveConfiguration(w http.ResponseWriter, r *http.Request) {
 	p, arn, err := s.resolve(r.PathValue("name"), r.URL.Query().Get("Qualifier"))
 	if err != nil {
-		writeAPIError(w, newRequestID(), err)
+		writeAPIError(w, uuid.NewString(), err)
 
 		return
 	}
@@ -76,7 +78,7 @@ func (s *Supervisor) serveConfiguration(w http.ResponseWriter, r *http.Request) 
 
 func describe(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Amzn-RequestId", newRequestID())
+	w.Header().Set("X-Amzn-RequestId", uuid.NewString())
 	_ = json.NewEncoder(w).Encode(body)
 }
 

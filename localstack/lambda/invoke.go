@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Invocation is one synchronous request to run a function.
@@ -106,7 +108,7 @@ func (s *Supervisor) prepare(in Invocation) (*pool, *call, error) {
 	}
 
 	return p, &call{
-		id: newRequestID(), arn: arn, trace: in.TraceID, clientContext: in.ClientContext, payload: in.Payload,
+		id: uuid.NewString(), arn: arn, trace: in.TraceID, clientContext: in.ClientContext, payload: in.Payload,
 		done: make(chan struct{}),
 	}, nil
 }
@@ -256,14 +258,6 @@ func (s *Supervisor) finish(p *pool, sb *sandbox, c *call, out outcome, u usage)
 	s.give(p, sb)
 
 	return result
-}
-
-func newRequestID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 func newTraceID() string {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Options configures a [Supervisor].
@@ -100,20 +102,10 @@ func (s *Supervisor) Add(f Function) error {
 	}
 	s.pools[f.Name] = &pool{
 		fn: f, log: newFunctionLog(f.Name, s.options.LogBytes, s.logs), made: time.Now(), size: size, sum: sum,
-		revision: newRequestID(),
+		revision: uuid.NewString(),
 	}
 
 	return nil
-}
-
-// Functions lists the functions, sorted by name.
-func (s *Supervisor) Functions() []Function {
-	var list []Function
-	for _, p := range s.sortedPools() {
-		list = append(list, p.fn)
-	}
-
-	return list
 }
 
 func (s *Supervisor) sortedPools() []*pool {

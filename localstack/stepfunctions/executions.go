@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/onceward/onceward/localstack/stepfunctions/history"
 	"github.com/onceward/onceward/localstack/stepfunctions/jsonvalue"
 )
@@ -17,7 +19,7 @@ func (r *Runner) StartExecution(in StartExecutionInput) (StartExecutionOutput, e
 	if err := in.check(); err != nil {
 		return StartExecutionOutput{}, err
 	}
-	input, name := "{}", newUUID()
+	input, name := "{}", uuid.NewString()
 	if in.Input != nil {
 		input = *in.Input
 	}

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 const (
@@ -77,7 +79,7 @@ func serve(operations map[string]operation, w http.ResponseWriter, request *http
 func (r *Runner) respond(w http.ResponseWriter, request *http.Request, out any, err error) {
 	header := w.Header()
 	header.Set("Content-Type", contentType)
-	header.Set("X-Amzn-Requestid", newUUID())
+	header.Set("X-Amzn-Requestid", uuid.NewString())
 	status := http.StatusOK
 	if err != nil {
 		refused, ok := errors.AsType[*APIError](err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/onceward/onceward/localstack/stepfunctions/asl"
 )
 
@@ -107,7 +109,7 @@ func (r *Runner) UpdateStateMachine(in UpdateStateMachineInput) (UpdateStateMach
 		m.roleARN = *in.RoleARN
 	}
 	if changed || m.revision == "" {
-		m.revision = newUUID()
+		m.revision = uuid.NewString()
 	}
 	return UpdateStateMachineOutput{UpdateDate: seconds(r.options.Now()), RevisionID: m.revision}, nil
 }

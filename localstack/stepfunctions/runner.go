@@ -10,12 +10,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/onceward/onceward/localstack/stepfunctions/interpreter"
 )
@@ -79,7 +80,7 @@ func New(invoker Invoker, options *Options) (*Runner, error) {
 		machines: map[string]*machine{}, executions: map[string]*execution{},
 		interpreter: &interpreter.Interpreter{
 			Random: random,
-			UUID:   newUUID,
+			UUID:   uuid.NewString,
 		},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -160,13 +161,4 @@ func random() float64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return float64(binary.LittleEndian.Uint64(b[:])>>(64-bits)) / (1 << bits)
-}
-
-// newUUID returns a random (version 4) UUID.
-func newUUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	s := hex.EncodeToString(b[:])
-	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/onceward/onceward/localstack/stepfunctions/asl"
 	"github.com/onceward/onceward/localstack/stepfunctions/history"
 	"github.com/onceward/onceward/localstack/stepfunctions/interpreter"
@@ -145,7 +147,7 @@ func (r *Runner) startFromTask(parameters map[string]any) outcome {
 	if input, given := parameters["Input"]; given {
 		in.Input = new(jsonvalue.MustEncode(input))
 	}
-	requestID := newUUID()
+	requestID := uuid.NewString()
 	out, err := r.StartExecution(in)
 	if err != nil {
 		refused, ok := errors.AsType[*APIError](err)
