@@ -75,7 +75,7 @@ func TestNoSecretLeavesThePlaneThatItBelongsTo(t *testing.T) {
 			t.Errorf("%s is in the logs", name)
 		}
 	}
-	for what, canary := range map[string]string{"arguments": account, "a result": "canary-result", "credentials": stack.BillingClient, "an error's own text": "EOF"} {
+	for what, canary := range map[string]string{"arguments": account, "a result": "canary-result", "credentials": stack.BillingClient, "an error's own text": ": EOF", "where the receiver is": system.BillingURL} {
 		if logs.contains(canary) {
 			t.Errorf("%s: %q is in the logs", what, canary)
 		}
