@@ -108,7 +108,7 @@ func (m Move) StoredIn(r Record) bool {
 	switch {
 	case !r.Exists():
 		return false
-	case m.NotesOnly():
+	case m.witnesses():
 		return r.HasEvidence(m.change.Stamp.WriteID)
 	case m.change.Decision != nil && r.HasDecision(m.change.Decision.ID):
 		return true
@@ -116,7 +116,17 @@ func (m Move) StoredIn(r Record) bool {
 	return r.LastWrite == m.change.Stamp.WriteID && (m.Event() != Start || r.Status == Started)
 }
 
+// witnesses reports whether the move appends evidence without proving a version.
+// Its states may come back, as those of a contradiction do once a person has
+// acknowledged it, so only the evidence's id keeps a second arrival out.
+func (m Move) witnesses() bool {
+	return m.change.Evidence != nil && m.proof.Kind != ByVersion
+}
+
 func (m Move) proves(current Record) (Row, bool) {
+	if m.witnesses() && m.StoredIn(current) {
+		return Row{}, false
+	}
 	p := m.proof
 	switch p.Kind {
 	case ByAbsence:
@@ -134,9 +144,6 @@ func (m Move) proves(current Record) (Row, bool) {
 			return Row{}, false
 		}
 	case ByExistence:
-		if m.StoredIn(current) {
-			return Row{}, false
-		}
 	}
 	i := slices.IndexFunc(m.rows, func(row Row) bool { return row.Matches(current.State()) })
 	if i < 0 {

@@ -122,7 +122,9 @@ func build(proof ledger.ProofKind, rows []ledger.Row, open ledger.Flags, sh shap
 		g.and("contains(" + attrEarlier + ", " + g.ours(ifToken) + ")")
 	case ledger.ByExistence:
 		g.and(there(names.AttrPartition))
-		g.and("(" + notThere(attrNoted) + " OR NOT contains(" + attrNoted + ", " + g.ours(ifNote) + "))")
+	}
+	if sh.notes && proof != ledger.ByVersion {
+		g.unnoted()
 	}
 	g.from(rows)
 	g.pin(open, sh)
@@ -237,6 +239,12 @@ func (g *guard) unchanged(proof ledger.ProofKind) {
 		g.and(attrVersion + " = " + g.ours(ifVersion))
 	}
 	g.and(attrRev + " = " + g.ours(ifRev))
+}
+
+// unnoted says that the move's evidence is not there yet: a request that arrives
+// twice appends it once, and raises once what it proves.
+func (g *guard) unnoted() {
+	g.and("(" + notThere(attrNoted) + " OR NOT contains(" + attrNoted + ", " + g.ours(ifNote) + "))")
 }
 
 // room asks for a place in the list of evidence, which others may have filled. A

@@ -19,6 +19,7 @@ func (s *suite) ownWrites(t *testing.T) {
 	t.Run("a settlement lands on a record that was orphaned meanwhile, by one write", s.settlesOrphaned)
 	t.Run("a settlement keeps a contradiction that its sender has not read", s.settlesContradicted)
 	t.Run("a contradiction by an earlier attempt lands on whatever stands now", s.contradictsWhatStands)
+	t.Run("a contradiction that a person has acknowledged is not raised again by its second arrival", s.contradictionAcknowledged)
 }
 
 // story applies moves one after the other to one record.
@@ -154,6 +155,25 @@ func (s *suite) contradictsWhatStands(t *testing.T) {
 		s.listsAsItShould(t, y.r)
 		other := y.asksAgainBy(m)
 		y.refuses(other)
+	}
+}
+
+func (s *suite) contradictionAcknowledged(t *testing.T) {
+	for _, story := range [][]string{
+		{"start", "settle as rejected", "settle as happened"},
+		{"start", "settle as not attempted", "start next attempt", "settle as happened, by an earlier attempt"},
+	} {
+		y := s.storyIn(t)
+		var raised ledger.Move
+		for _, name := range story {
+			raised = y.does(name, soon)
+		}
+		y.does("acknowledge", soon)
+		s.recognises(t, raised, y.r)
+		s.stands(t, y.r)
+		y.does("note", soon)
+		s.recognises(t, raised, y.r)
+		s.stands(t, y.r)
 	}
 }
 
