@@ -10,6 +10,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -57,7 +58,8 @@ func (k Key) Short() string {
 
 // Check returns [ErrInvalid] with every id that is outside its charset or
 // length: tenant 0-40 and run 1-60 of A-Za-z0-9_-, call 1-128 of A-Za-z0-9._-
-// or one that we made: "~t<turn>-<position>" and "<call>~undo<n>".
+// or one that we made: "~t<turn>-<position>" and, longer than that,
+// "<call>~undo<n>" with n from 1.
 func (k Key) Check() error {
 	var wrong []string
 	if !wellFormed(k.Tenant, "_-", MaxTenant) && k.Tenant != "" {
@@ -101,6 +103,28 @@ func ProviderCallID(id string) bool { return wellFormed(id, "._-", MaxCallID) }
 // calls whose provider's id is missing, malformed or not new in the run.
 func PlannedCallID(turn, position int) string { return fmt.Sprintf("~t%d-%d", turn, position) }
 
+// undoMark stands between a call's id and the number of its undo.
+const undoMark = "~undo"
+
+// Undo returns the key of the call's n-th undo, which is a call of its own.
+func (k Key) Undo(n int) Key {
+	k.CallID += undoMark + strconv.Itoa(n)
+	return k
+}
+
+// UndoOf returns the key of the call that the key's call undoes, and the undo's
+// number; ok is false if it is no undo.
+func (k Key) UndoOf() (owner Key, n int, ok bool) {
+	base, number, ok := strings.Cut(k.CallID, undoMark)
+	if !ok || !digits(number) || number[0] == '0' {
+		return Key{}, 0, false
+	}
+	n, err := strconv.Atoi(number)
+	owner = k
+	owner.CallID = base
+	return owner, n, err == nil
+}
+
 func wellFormed(s, extra string, most int) bool {
 	if s == "" || len(s) > most {
 		return false
@@ -115,11 +139,8 @@ func wellFormed(s, extra string, most int) bool {
 }
 
 func wellFormedCall(id string) bool {
-	if len(id) > MaxCallID {
-		return false
-	}
-	if base, n, ok := strings.Cut(id, "~undo"); ok {
-		return digits(n) && (wellFormed(base, "._-", MaxCallID) || planned(base))
+	if owner, _, ok := (Key{CallID: id}).UndoOf(); ok {
+		id = owner.CallID // so that a call with the longest id can be undone too
 	}
 	return wellFormed(id, "._-", MaxCallID) || planned(id)
 }
@@ -130,7 +151,7 @@ func planned(id string) bool {
 		return false
 	}
 	turn, position, ok := strings.Cut(rest, "-")
-	return ok && digits(turn) && digits(position)
+	return ok && digits(turn) && digits(position) && len(id) <= MaxCallID
 }
 
 func digits(s string) bool {

@@ -44,6 +44,9 @@ func TestKeyOutsideItsCharsetIsRefusedByName(t *testing.T) {
 		{RunID: "r", CallID: "c~undo"}:                         "call id",
 		{RunID: "r", CallID: "~undo1"}:                         "call id",
 		{RunID: "r", CallID: "a~b"}:                            "call id",
+		{RunID: "r", CallID: "c~undo0"}:                        "call id",
+		{RunID: "r", CallID: "c~undo01"}:                       "call id",
+		{RunID: "r", CallID: "c~undo1~undo2"}:                  "call id",
 		{Tenant: "a#b", RunID: "r", CallID: "c"}:               "tenant",
 		{RunID: strings.Repeat("r", MaxRunID+1), CallID: "c"}:  "run id",
 		{RunID: "r", CallID: strings.Repeat("c", MaxCallID+1)}: "call id",
@@ -52,6 +55,27 @@ func TestKeyOutsideItsCharsetIsRefusedByName(t *testing.T) {
 		if err := k.Check(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; want %q named", k, err, want)
 		}
+	}
+}
+
+// Proves: R112
+func TestUndoOfACallIsACallWithAKeyOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"toolu_01", PlannedCallID(3, 0), strings.Repeat("c", MaxCallID)} {
+		call := Key{Tenant: "acme", RunID: "run-7Q", CallID: id}
+		undo := call.Undo(12)
+		if err := undo.Check(); err != nil {
+			t.Errorf("%s: %v", undo, err)
+		}
+		if owner, n, ok := undo.UndoOf(); !ok || owner != call || n != 12 {
+			t.Errorf("%s: is undo %d of %s, %t", undo, n, owner, ok)
+		}
+		if _, _, ok := call.UndoOf(); ok {
+			t.Errorf("%s: is taken for an undo", call)
+		}
+	}
+	if got := (Key{RunID: "r", CallID: "c"}).Undo(2).CallID; got != "c~undo2" {
+		t.Errorf("second undo of c is %s", got)
 	}
 }
 
