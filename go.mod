@@ -24,6 +24,7 @@ require (
 	github.com/theory/jsonpath v0.12.3
 	go.etcd.io/bbolt v1.5.0
 	go.uber.org/goleak v1.3.0
+	golang.org/x/time v0.14.0
 	pgregory.net/rapid v1.3.0
 )
 

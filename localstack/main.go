@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -37,9 +38,11 @@ type engineFlags struct {
 
 type upCommand struct {
 	engineFlags
-	Port      int     `default:"4566" help:"The port that DynamoDB, Step Functions, Lambda and the operator's API answer on."`
-	WaitScale float64 `default:"1" help:"Shorten the state machine's waits and retries by this factor, such as 0.1."`
-	Verbose   bool    `short:"v" help:"Print the functions' logs."`
+	Port       int           `default:"4566" help:"The port that DynamoDB, Step Functions, Lambda and the operator's API answer on."`
+	Data       string        `type:"path" placeholder:"DIR" help:"Keep everything below this directory and go on from what is there. Without it nothing is kept. What is in an engine given by --dynamodb is that engine's to keep."`
+	SweepEvery time.Duration `default:"${sweep_every}" help:"How often the sweeper is invoked, such as 30s; 0 for never. It also hears of each execution that fails."`
+	WaitScale  float64       `default:"1" help:"Shorten the state machine's waits and retries by this factor, such as 0.1."`
+	Verbose    bool          `short:"v" help:"Print the functions' logs."`
 }
 
 type demoCommand struct {
@@ -60,6 +63,7 @@ func main() {
 		kong.Name("localstack"),
 		kong.Description("Onceward on one machine: DynamoDB, Step Functions, Lambda and the operator's API on one port."),
 		kong.UsageOnError(),
+		kong.Vars{"sweep_every": stack.DefaultSweepEvery.String()},
 		kong.BindTo(ctx, (*context.Context)(nil)))
 	parsed.FatalIfErrorf(parsed.Run())
 }
@@ -92,6 +96,8 @@ func (c upCommand) Run(ctx context.Context) error {
 	}
 	o.Listen = fmt.Sprintf("127.0.0.1:%d", c.Port)
 	o.WaitScale = c.WaitScale
+	o.Data, o.SweepEvery = c.Data, c.SweepEvery
+	o.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s, err := stack.Start(ctx, o)
 	if err != nil {
 		return err
@@ -117,12 +123,12 @@ func (c demoCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.WaitScale = demo.WaitScale
+	o.WaitScale, o.SweepEvery = demo.WaitScale, stack.DefaultSweepEvery
 	s, err := stack.Start(ctx, o)
 	if err != nil {
 		return err
 	}
-	report, err := demo.Tell(ctx, s, told)
+	report, err := demo.Tell(ctx, s, o.Exe, told)
 	if closeErr := s.Close(context.WithoutCancel(ctx)); err == nil {
 		err = closeErr
 	}

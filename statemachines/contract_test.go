@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,20 +19,12 @@ import (
 // The numbers that the planner adds up are the ones that a history shows.
 func TestRunnerMeasuresTheHistoryCosts(t *testing.T) {
 	t.Parallel()
-	length := func(text string) (n int) {
-		synctest.Test(t, func(t *testing.T) {
-			s, err := newScript(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			x := start(t, s)
-			x.wait(t)
-			n = len(x.events(t))
-			if end := x.describe(t); end.Status != "SUCCEEDED" {
-				t.Fatalf("%s: %+v", text, end)
-			}
-		})
-		return n
+	length := func(text string) int {
+		told := play(t, story{definition: agentRun(t), input: "{}", text: text})
+		if told.end.Status != "SUCCEEDED" {
+			t.Fatalf("%s: %+v", text, told.end)
+		}
+		return told.events
 	}
 	none := length("planner: succeed")
 	one := length("planner: call a\ntool a invoke: done completed\nplanner: succeed")
@@ -87,14 +78,14 @@ func TestEveryAnswerInTheContractIsUnderstood(t *testing.T) {
 			if next == "call_tools" {
 				script += "\nonceward-dev-billing-tools toolu_01 invoke: done completed\nplanner: succeed"
 			}
-			told := play(t, script, false)
-			way := strings.Fields(strings.Split(told, "\n")[0])
+			told := play(t, story{definition: agentRun(t), input: "{}", text: script}).ways
+			way := strings.Fields(told[0])
 			if next == "call_tools" {
-				if !strings.Contains(told, "toolu_01: Ask > Answer > CallDone") {
-					t.Errorf("the calls were not made:\n%s", told)
+				if !slices.Contains(told, "  toolu_01: Ask > Answer > CallDone") {
+					t.Errorf("the calls were not made: %q", told)
 				}
 			} else if !slices.ContainsFunc(way, func(state string) bool { return strings.HasPrefix(state, arrives[next]) }) {
-				t.Errorf("%s was not reached:\n%s", arrives[next], told)
+				t.Errorf("%s was not reached: %q", arrives[next], told)
 			}
 		})
 	}
@@ -119,24 +110,17 @@ func fields(at string, v any) []string {
 	return out
 }
 
-// everyMode plays a story in which each mode is asked for once at least.
-func everyMode(t *testing.T) *script {
+// everyMode plays a story in which each mode is asked for once at least, and
+// returns the last request of each.
+func everyMode(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
-	s, err := newScript(`planner: call c1
+	return play(t, story{definition: agentRun(t), input: `{"run_id":"run-1"}`, text: `planner: call c1
 tool c1 invoke: error Lambda.ServiceException
 desk c1 inspect: look
 tool c1 reconcile: park
 desk c1 park: rings after 1h
 tool c1 invoke: done completed
-planner: succeed`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		x := start(t, s)
-		x.wait(t)
-	})
-	return s
+planner: succeed`}).sent
 }
 
 // What the machine sends is read by the guard's own strict decoder, with nothing
@@ -145,9 +129,9 @@ planner: succeed`)
 // Proves: R3
 func TestToolAndDeskAreSentEnvelopesThatTheGuardReads(t *testing.T) {
 	t.Parallel()
-	s := everyMode(t)
+	sent := everyMode(t)
 	for _, mode := range []once.Mode{once.ModeInvoke, once.ModeReconcile, once.ModeInspect, once.ModePark} {
-		got, err := once.DecodeEnvelope(s.sent[string(mode)])
+		got, err := once.DecodeEnvelope(sent[string(mode)])
 		if err != nil {
 			t.Errorf("%s: %v", mode, err)
 			continue
@@ -171,7 +155,7 @@ func TestToolAndDeskAreSentEnvelopesThatTheGuardReads(t *testing.T) {
 
 func TestRequestsHaveTheFieldsOfTheContract(t *testing.T) {
 	t.Parallel()
-	s := everyMode(t)
+	sent := everyMode(t)
 	open := []string{".input", ".run", ".call", ".principal", ".policy"}
 	shape := func(v map[string]any) []string {
 		for _, k := range open {
@@ -183,7 +167,7 @@ func TestRequestsHaveTheFieldsOfTheContract(t *testing.T) {
 	}
 	decode := func(mode string) map[string]any {
 		var v map[string]any
-		if err := json.Unmarshal(s.sent[mode], &v); err != nil {
+		if err := json.Unmarshal(sent[mode], &v); err != nil {
 			t.Fatal(err)
 		}
 		return v

@@ -103,6 +103,7 @@ var otherErrors = []ErrorName{
 var ownErrors = []ErrorName{
 	{Name: names.FailBadInput, Why: "the planner ends a run whose input it can't read; nothing was called"},
 	{Name: names.FailCallUnresolved, Why: "the planner ends a run under the policy fail: a call's outcome is unknown"},
+	{Name: names.FailDeadline, Why: "the planner ends a run that was at work for longer than it may, its waits not counted; what can be closed is closed"},
 	{Name: names.FailTurnRefused, Why: "the planner ends a run whose model asked for more than a turn may hold; nothing of that turn was called"},
 	{Name: "Onceward.PlannerLost", Why: "the planner could not be asked"},
 	{Name: "Onceward.PlannerMisspoke", Why: "the planner's answer is not a known step"},

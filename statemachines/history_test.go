@@ -153,7 +153,7 @@ func TestNothingThatMayHaveRunIsCalledNotEntered(t *testing.T) {
 
 func TestEveryFailingEndHasItsNameInTheTable(t *testing.T) {
 	t.Parallel()
-	used := map[string]bool{names.FailBadInput: true, names.FailCallUnresolved: true, names.FailTurnRefused: true} // the planner's own, by ErrorPath
+	used := map[string]bool{names.FailBadInput: true, names.FailCallUnresolved: true, names.FailDeadline: true, names.FailTurnRefused: true} // the planner's own, by ErrorPath
 	for _, s := range shipped(t).of("Fail") {
 		if name := str(s.body, "Error"); name != "" {
 			used[name] = true

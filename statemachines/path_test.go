@@ -13,17 +13,32 @@ type line struct {
 	steps []step
 }
 
-// step is a state that was entered, with the attempts of its task.
+// step is a state that was entered, with the attempts of its task and the errors
+// that they ended in.
 type step struct {
 	state    string
 	attempts int
+	errors   string // separated by commas; the same in a row is said once
 }
 
-func (s step) String() string {
+func (s *step) String() string {
+	out := s.state
 	if s.attempts > 1 {
-		return fmt.Sprintf("%s[%d attempts]", s.state, s.attempts)
+		out += fmt.Sprintf("[%d attempts]", s.attempts)
 	}
-	return s.state
+	if s.errors != "" {
+		out += "(" + s.errors + ")"
+	}
+	return out
+}
+
+func (s *step) fail(name string) {
+	switch {
+	case s.errors == "":
+		s.errors = name
+	case s.errors != name && !strings.HasSuffix(s.errors, ", "+name):
+		s.errors += ", " + name
+	}
 }
 
 // ways puts the events in lines: an event belongs where the one before it did,
@@ -44,6 +59,8 @@ func ways(events []event) []string {
 			l.enter(e)
 		case e.Type == "TaskScheduled" && len(l.steps) > 0:
 			l.steps[len(l.steps)-1].attempts++
+		case (e.Type == "TaskFailed" || e.Type == "TaskTimedOut") && len(l.steps) > 0:
+			l.steps[len(l.steps)-1].fail(e.Failed.Error + e.TimedOut.Error)
 		}
 		owner[e.ID] = l
 	}

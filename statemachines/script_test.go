@@ -19,7 +19,8 @@ import (
 // script is a Lambda double that answers from lines of text, each for one
 // function, call and mode, in the order in which they stand:
 //
-//	planner: call c1 c2 [max 2] [bulky] | succeed | fail NAME | stand_down | hand_over NAME
+//	plain: raw JSON
+//	planner: call c1 c2 [max 2] [bulky] | succeed | fail NAME | stand_down | hand_over NAME [RUN]
 //	tool c1 invoke: done STATUS [CODE [MESSAGE]] | again [SECONDS] | look | park | inspect
 //	desk c1 inspect: the same
 //	desk c1 park: kept | rings after 2h | rings at once
@@ -28,19 +29,29 @@ import (
 // answer), wordy BYTES (of its status) and raw JSON. "x 3" at the end repeats a line. It is safe for concurrent use.
 type script struct {
 	ring func(token string) error
+	// machine is the ARN of the machine that the story runs on.
+	machine string
+	// after calls f once d has passed.
+	after func(d time.Duration, f func())
+	// over is closed when nobody waits any more for a function that hangs.
+	over <-chan struct{}
 
 	mu      sync.Mutex
 	lines   map[string][]string
 	asked   map[string]int
 	heard   []string                   // the outcomes in the planner's requests
 	sent    map[string]json.RawMessage // the last request of each mode
+	tokens  map[string]bool            // all that were given, each once
 	bells   []string                   // rings that were refused
 	trouble []string
 	rings   sync.WaitGroup
 }
 
 func newScript(text string) (*script, error) {
-	s := &script{lines: map[string][]string{}, asked: map[string]int{}, sent: map[string]json.RawMessage{}}
+	s := &script{
+		machine: machineARN, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) },
+		lines: map[string][]string{}, asked: map[string]int{}, sent: map[string]json.RawMessage{}, tokens: map[string]bool{},
+	}
 	for line := range strings.Lines(text) {
 		who, answer, ok := strings.Cut(strings.TrimSpace(line), ": ")
 		if !ok {
@@ -78,12 +89,18 @@ func (s *script) Invoke(ctx context.Context, call stepfunctions.Invocation) (ste
 		return stepfunctions.Invoked{}, err
 	}
 	who := call.Function
-	if r.Mode == "plan" {
+	switch r.Mode {
+	case "plan":
 		s.hear(r)
-	} else {
+	case "": // a function that knows nothing of modes
+		r.Mode = who
+	default:
 		who += " " + r.Call.ID + " " + r.Mode
 	}
 	answer := s.next(who, r.Mode, call.Payload)
+	if r.Token != "" {
+		s.meet(r.Token)
+	}
 	return s.answer(ctx, answer, r)
 }
 
@@ -104,6 +121,12 @@ func (s *script) hear(r request) {
 	if len(parts) > 0 {
 		s.heard = append(s.heard, strings.Join(parts, "; "))
 	}
+}
+
+func (s *script) meet(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens[token] = true
 }
 
 func (s *script) next(who, mode string, sent []byte) string {
@@ -135,6 +158,7 @@ func (s *script) answer(ctx context.Context, line string, r request) (stepfuncti
 		select {
 		case <-time.After(longerThanTasks):
 		case <-ctx.Done():
+		case <-s.over:
 		}
 		return said("done", "completed", "", "", 0), nil
 	case "large":
@@ -149,7 +173,7 @@ func (s *script) answer(ctx context.Context, line string, r request) (stepfuncti
 		return s.park(words, r.Token)
 	}
 	if r.Mode == "plan" {
-		return plan(verb, words)
+		return s.plan(verb, words)
 	}
 	return say(verb, words)
 }
@@ -162,7 +186,7 @@ func (s *script) park(words []string, token string) (stepfunctions.Invoked, erro
 			return stepfunctions.Invoked{}, err
 		}
 		s.rings.Add(1)
-		time.AfterFunc(d, func() { defer s.rings.Done(); s.doorbell(token) })
+		s.after(d, func() { defer s.rings.Done(); s.doorbell(token) })
 	} else if len(words) > 0 {
 		s.doorbell(token)
 	}
@@ -170,15 +194,17 @@ func (s *script) park(words []string, token string) (stepfunctions.Invoked, erro
 }
 
 func (s *script) doorbell(token string) {
-	if err := s.ring(token); err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if refused, ok := errors.AsType[*stepfunctions.APIError](err); ok {
-			s.bells = append(s.bells, "the bell is refused: "+refused.Type)
-			return
-		}
-		s.trouble = append(s.trouble, err.Error())
+	err := s.ring(token)
+	if err == nil {
+		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if refused, ok := errors.AsType[*stepfunctions.APIError](err); ok {
+		s.bells = append(s.bells, "the bell is refused: "+refused.Type)
+		return
+	}
+	s.trouble = append(s.trouble, err.Error())
 }
 
 var errNoVerb = errors.New("no such answer")
@@ -207,7 +233,7 @@ func said(next, status, code, message string, seconds int) stepfunctions.Invoked
 // smallArguments hold a number that doesn't survive a double.
 const smallArguments = `{"account_id":9007199254740993,"amount_cents":2500.0}`
 
-func plan(verb string, words []string) (stepfunctions.Invoked, error) {
+func (s *script) plan(verb string, words []string) (stepfunctions.Invoked, error) {
 	answer := map[string]any{"next": verb}
 	switch verb {
 	case "call":
@@ -233,7 +259,11 @@ func plan(verb string, words []string) (stepfunctions.Invoked, error) {
 	case "fail":
 		answer["failure"] = map[string]string{"error": words[0], "cause": "as the planner says"}
 	case "hand_over":
-		answer["hand_over"] = map[string]any{"state_machine": machineARN, "name": words[0], "input": map[string]string{"run_id": "run-1"}}
+		run := "run-1"
+		if len(words) > 1 {
+			run = words[1]
+		}
+		answer["hand_over"] = map[string]any{"state_machine": s.machine, "name": words[0], "input": map[string]string{"run_id": run}}
 	case "succeed", "stand_down":
 	default:
 		return stepfunctions.Invoked{}, fmt.Errorf("%w: %s", errNoVerb, verb)
@@ -273,7 +303,7 @@ func (s *script) report() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var asked []string
-	for _, mode := range []string{"plan", "invoke", "reconcile", "inspect", "park"} {
+	for _, mode := range []string{"plan", "invoke", "reconcile", "inspect", "park", "plain"} {
 		if n := s.asked[mode]; n > 0 {
 			asked = append(asked, fmt.Sprintf("%s %d", mode, n))
 		}

@@ -40,15 +40,15 @@ func newBilling(base, client string) (*billingTools, error) {
 // stay keeps a client from following a redirect: it would send a write twice.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// refusals are the answers to a credit that say definitely that it changed
+// refusals are the answers to a write that say definitely that it changed
 // nothing. Anything else may have taken effect.
 var refusals = map[int]string{
 	http.StatusBadRequest:          "billing found the request malformed",
 	http.StatusUnauthorized:        "billing does not accept the session",
-	http.StatusForbidden:           "billing does not allow this credit",
-	http.StatusNotFound:            "billing knows no such account",
+	http.StatusForbidden:           "billing does not allow it",
+	http.StatusNotFound:            "billing knows no such account or credit",
 	http.StatusConflict:            "billing says that the key belongs to another request",
-	http.StatusUnprocessableEntity: "billing refused the credit",
+	http.StatusUnprocessableEntity: "billing refused it",
 }
 
 // statusError is an answer that is not a success. It never repeats the answer's
@@ -80,18 +80,6 @@ func (b *billingTools) signIn(ctx context.Context, account string) (token string
 	return session.Token, nil
 }
 
-func (b *billingTools) credit(ctx context.Context, token string, in creditIn) (credit, error) {
-	var out credit
-	err := b.do(ctx, b.writes, http.MethodPost, "/credits", token, in, &out)
-	if answer, ok := errors.AsType[*statusError](err); ok {
-		return credit{}, refused(answer)
-	}
-	if err == nil && (out.CreditID == "" || out.AccountID != in.AccountID || out.AmountCents != in.AmountCents) {
-		err = errors.New("billing answered something else than this credit")
-	}
-	return out, err
-}
-
 // refused marks a definite refusal; other answers stay unknown.
 func refused(answer *statusError) error {
 	sentence, definite := refusals[answer.status]
@@ -104,22 +92,29 @@ func refused(answer *statusError) error {
 	return once.Rejected(errors.New(sentence))
 }
 
-// creditByKey looks a credit up. An error means that nobody can tell.
-func (b *billingTools) creditByKey(ctx context.Context, key string) (out credit, found bool, err error) {
-	var all []struct {
-		credit
+// write sends one change under the call's key and reads its answer into out.
+func (b *billingTools) write(ctx context.Context, path, token string, in, out any) error {
+	err := b.do(ctx, b.writes, http.MethodPost, path, token, in, out)
+	if answer, ok := errors.AsType[*statusError](err); ok {
+		return refused(answer)
+	}
+	return err
+}
+
+// byKey asks billing what it keeps under a key at path: nothing or one. An error
+// means that nobody can tell.
+func byKey[T any](ctx context.Context, b *billingTools, path, key string) (found []T, err error) {
+	var keys []struct {
 		Key string `json:"key"`
 	}
-	if err := b.do(ctx, b.plain, http.MethodGet, "/credits?key="+url.QueryEscape(key), "", nil, &all); err != nil {
-		return credit{}, false, err
+	var all json.RawMessage
+	if err := b.do(ctx, b.plain, http.MethodGet, path+"?key="+url.QueryEscape(key), "", nil, &all); err != nil {
+		return nil, err
 	}
-	switch {
-	case len(all) == 0:
-		return credit{}, false, nil
-	case len(all) > 1 || all[0].Key != key || all[0].CreditID == "":
-		return credit{}, false, errors.New("billing answered something else than the credit of this key")
+	if err := errors.Join(json.Unmarshal(all, &keys), json.Unmarshal(all, &found)); err != nil || len(keys) > 1 || len(keys) == 1 && keys[0].Key != key {
+		return nil, errors.New("billing answered something else than what it keeps under the key")
 	}
-	return all[0].credit, true, nil
+	return found, nil
 }
 
 func (b *billingTools) order(ctx context.Context, id string) (order, error) {

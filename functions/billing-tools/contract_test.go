@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -25,50 +26,65 @@ func (s signedIn) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // books answers as the billing service does.
 type books struct {
-	mu    sync.Mutex
-	byKey map[string]credit
+	mu   sync.Mutex
+	kept map[string]map[string]any // by path and key
+	n    int
 }
 
 func (b *books) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	type keyed struct {
-		credit
-		Key string `json:"key"`
-	}
-	key := r.URL.Query().Get("key")
-	if r.Method == http.MethodPost {
-		var in creditIn
-		if json.NewDecoder(r.Body).Decode(&in) != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			return
+	path, key := r.URL.Path, r.Header.Get(oncetest.KeyHeader)
+	if r.Method == http.MethodGet {
+		found := []map[string]any{}
+		key = r.URL.Query().Get("key")
+		if one, ok := b.kept[path+" "+key]; ok {
+			found = append(found, one)
 		}
-		key = r.Header.Get(oncetest.KeyHeader)
-		b.byKey[key] = credit{CreditID: "cr_1", AccountID: in.AccountID, AmountCents: in.AmountCents}
-		_ = json.NewEncoder(w).Encode(keyed{b.byKey[key], key})
+		_ = json.NewEncoder(w).Encode(found)
 		return
 	}
-	found := []keyed{}
-	if c, ok := b.byKey[key]; ok {
-		found = append(found, keyed{c, key})
+	one := map[string]any{"key": key}
+	_ = json.NewDecoder(r.Body).Decode(&one)
+	b.n++
+	id := strings.Split(path, "/")
+	switch {
+	case path == "/credits":
+		one["credit_id"] = fmt.Sprintf("cr_%d", b.n)
+	case strings.HasSuffix(path, "/void"):
+		path, one["void_id"], one["credit_id"] = "/voids", fmt.Sprintf("vo_%d", b.n), id[2]
+	case strings.HasSuffix(path, "/close"):
+		path, one["account_id"], one["closed"] = "/closures", id[2], true
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		return
 	}
-	_ = json.NewEncoder(w).Encode(found)
+	b.kept[path+" "+key] = one
+	_ = json.NewEncoder(w).Encode(one)
 }
 
 func against(t *testing.T, r *oncetest.Receiver) *billingTools {
 	t.Helper()
-	r.Serve(&books{byKey: map[string]credit{}})
+	r.Serve(&books{kept: map[string]map[string]any{}})
 	b := on(t, r.URL)
 	b.plain.Transport = signedIn{http.DefaultTransport}
 	return b
 }
 
-// Proves: R140, R141, R142
+// Proves: R111, R140, R141, R142
 func TestIssueCreditKeepsItsContract(t *testing.T) {
 	t.Parallel()
 	oncetest.AssertContract(t, func(r *oncetest.Receiver) once.Tool[creditIn, credit] {
 		return against(t, r).issueCredit()
 	}, creditIn{AccountID: "A1", AmountCents: 2500})
+}
+
+// Proves: R140, R141, R142
+func TestCloseAccountKeepsItsContract(t *testing.T) {
+	t.Parallel()
+	oncetest.AssertContract(t, func(r *oncetest.Receiver) once.Tool[accountIn, closure] {
+		return against(t, r).closeAccount()
+	}, accountIn{AccountID: "A1"})
 }
 
 // Proves: R140, R142

@@ -40,5 +40,5 @@ func newHandler(ctx context.Context, env func(string) string, logs io.Writer) (l
 	if err != nil {
 		return nil, err
 	}
-	return guard.Handler(billing.findOrder(), billing.issueCredit())
+	return guard.Handler(billing.findOrder(), billing.issueCredit(), billing.closeAccount())
 }

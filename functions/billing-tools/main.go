@@ -1,6 +1,7 @@
 // Command billing-tools is the Lambda function that serves the example's tools:
-// find_order reads, issue_credit pays. Both are guarded, so that a credit that
-// was paid is not paid again.
+// find_order reads, issue_credit pays and can be undone, close_account ends an
+// account for good. All are guarded, so that a credit that was paid is not paid
+// again and one that was voided not voided again.
 package main
 
 import (

@@ -40,6 +40,15 @@ type credit struct {
 	AmountCents int64  `json:"amount_cents"`
 }
 
+type accountIn struct {
+	AccountID string `json:"account_id" jsonschema:"the account to close for good"`
+}
+
+type closure struct {
+	AccountID string `json:"account_id"`
+	Closed    bool   `json:"closed"`
+}
+
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 func (b *billingTools) findOrder() once.Tool[orderIn, order] {
@@ -80,16 +89,47 @@ func (b *billingTools) issueCredit() once.Tool[creditIn, credit] {
 		Reconcile: func(ctx context.Context, rec ledger.Record, _ creditIn) (credit, bool, error) {
 			return b.creditByKey(ctx, rec.Key.String())
 		},
+		CompensateByKey: true,
+		Compensate:      func(ctx context.Context, rec ledger.Record, _ creditIn) error { return b.voidCredit(ctx, rec) },
 		// A look-up that finds nothing proves nothing: a request may be on its way.
 		Downstream: once.Downstream{KeyWindow: keyWindow, AbsenceIsProof: false},
 	}
 }
 
-func checkCredit(in *creditIn) error {
-	var errs []error
-	if !idPattern.MatchString(in.AccountID) {
-		errs = append(errs, errors.New("account_id: want 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'"))
+func (b *billingTools) closeAccount() once.Tool[accountIn, closure] {
+	return once.Tool[accountIn, closure]{
+		Name:        "close_account",
+		Description: "Close a customer's account for good. It can't be opened again.",
+		Class:       once.Destructive,
+		Permission:  "accounts:close",
+		Timeout:     toolTimeout,
+		Normalize:   func(in *accountIn) error { return checkAccount(in.AccountID) },
+		Summary:     func(in accountIn) string { return "account " + in.AccountID },
+		ExternalID:  func(c closure) string { return c.AccountID },
+		Run: func(ctx context.Context, in accountIn) (closure, error) {
+			token, err := b.signIn(ctx, in.AccountID)
+			if err != nil {
+				return closure{}, once.NotAttempted(err) // only the sign-in was sent
+			}
+			return b.close(ctx, token, in)
+		},
+		ReconcileByKey: true,
+		Reconcile: func(ctx context.Context, rec ledger.Record, _ accountIn) (closure, bool, error) {
+			return b.closureByKey(ctx, rec.Key.String())
+		},
+		Downstream: once.Downstream{KeyWindow: keyWindow, AbsenceIsProof: false},
 	}
+}
+
+func checkAccount(id string) error {
+	if !idPattern.MatchString(id) {
+		return errors.New("account_id: want 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'")
+	}
+	return nil
+}
+
+func checkCredit(in *creditIn) error {
+	errs := []error{checkAccount(in.AccountID)}
 	if in.AmountCents <= 0 {
 		errs = append(errs, fmt.Errorf("amount_cents: is %d, want more than 0", in.AmountCents))
 	}

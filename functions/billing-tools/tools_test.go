@@ -169,13 +169,17 @@ func TestATimeoutIsUnknownAndTheLookUpFindsTheCredit(t *testing.T) {
 	}
 }
 
-// answering is a service that gives one answer to every credit and look-up.
-func answering(t *testing.T, credits, lookups http.HandlerFunc) string {
+// answering is a service that gives one answer to every credit and look-up, and
+// to every void if it is given one.
+func answering(t *testing.T, credits, lookups http.HandlerFunc, voids ...http.HandlerFunc) string {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /sessions", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"token":"CANARY-session"}`) })
 	mux.HandleFunc("POST /credits", credits)
 	mux.HandleFunc("GET /credits", lookups)
+	for _, void := range voids {
+		mux.HandleFunc("POST /credits/{id}/void", void)
+	}
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server.URL
@@ -313,7 +317,7 @@ func TestArgumentsThatMakeNoSenseAreRefusedBeforeAnythingIsRecorded(t *testing.T
 	t.Parallel()
 	issue := bound(t, "http://127.0.0.1:1")
 	for name, in := range map[string]creditIn{
-		"nothing": {}, "no amount": {AccountID: "A1"}, "negative": {AccountID: "A1", AmountCents: -1}, "path in the account": {AccountID: "../x", AmountCents: 1},
+		"nothing": {}, "no account": {AmountCents: 1}, "no amount": {AccountID: "A1"}, "negative": {AccountID: "A1", AmountCents: -1}, "path in the account": {AccountID: "../x", AmountCents: 1},
 	} {
 		if out := issue.Do(t.Context(), request(t), in); out.Status != once.Refused || out.Effect != ledger.NoEffect {
 			t.Errorf("%s: %+v", name, out.Report)

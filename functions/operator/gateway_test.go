@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -24,10 +25,13 @@ import (
 
 	"github.com/onceward/onceward/internal/doorbell"
 	"github.com/onceward/onceward/internal/doorbell/sfnbell"
+	"github.com/onceward/onceward/internal/executions/memexecutions"
 	"github.com/onceward/onceward/internal/operator"
 	"github.com/onceward/onceward/internal/operator/operatorhttp"
 	"github.com/onceward/onceward/internal/runs"
+	"github.com/onceward/onceward/internal/runs/launch"
 	"github.com/onceward/onceward/internal/runs/memruns"
+	"github.com/onceward/onceward/internal/toolcall/lambdatools"
 	"github.com/onceward/onceward/localstack/gateway"
 	"github.com/onceward/onceward/middleware/ledger"
 	"github.com/onceward/onceward/middleware/ledger/memledger"
@@ -65,6 +69,7 @@ type plane struct {
 	function function
 	store    *memledger.Store
 	runs     *memruns.Store
+	machine  *memexecutions.Machine
 	steps    *stepFunctions
 	log      *bytes.Buffer
 }
@@ -75,11 +80,12 @@ func newPlane(t *testing.T) *plane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &plane{store: store, runs: memruns.New(), steps: &stepFunctions{answered: map[string]int{}}, log: &bytes.Buffer{}}
+	p := &plane{store: store, runs: memruns.New(), machine: memexecutions.New(), steps: &stepFunctions{answered: map[string]int{}}, log: &bytes.Buffer{}}
 	log := slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	service, err := operator.New(operator.Config{
 		Store: store, Waits: store, History: store, Runs: p.runs, Log: log,
-		Bell: sfnbell.New(p.steps), Tools: toolFunctions{client: noFunctions{}, tools: runs.Tools{}},
+		Bell: sfnbell.New(p.steps), Tools: lambdatools.New(noFunctions{}, runs.Tools{}), Machine: p.machine,
+		Launcher: launch.Launcher{Runs: p.runs, Machine: p.machine, StateMachine: canary, Now: time.Now, NewID: rand.Text, Log: log},
 	})
 	if err != nil {
 		t.Fatal(err)

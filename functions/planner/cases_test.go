@@ -23,7 +23,14 @@ var theRun = runs.ID{Tenant: "acme", Run: "run-1"}
 // modelFunc is a model that answers as it is told.
 type modelFunc func(history []runs.Turn) (runs.Proposal, error)
 
-func (f modelFunc) Next(_ context.Context, history []runs.Turn) (runs.Proposal, error) {
+func (f modelFunc) Next(ctx context.Context, turn int, past Past) (runs.Proposal, error) {
+	history, err := past(ctx)
+	if err != nil {
+		return runs.Proposal{}, err
+	}
+	if len(history) != turn-1 {
+		return runs.Proposal{}, fmt.Errorf("%d turns before turn %d", len(history), turn)
+	}
 	return f(history)
 }
 
@@ -110,7 +117,7 @@ func TestAnswerThatIsMadeAgainNeverReplacesOneWhoseCallsMayHaveRun(t *testing.T)
 			r.runs.Lose(memruns.PutTurn, 1, persisted)
 			r.runs.Lose(memruns.PutTurn, 3, persisted)
 			r.meddle = func(at string, e Envelope) {
-				turns, err := r.runs.Turns(t.Context(), theRun, 1)
+				turns, err := r.runs.Turns(t.Context(), theRun, 1, 0)
 				if err != nil || len(turns) != e.Call.Turn || turns[e.Call.Turn-1].Calls[0].ID != e.Call.ID || turns[e.Call.Turn-1].Calls[0].Arguments != e.Call.ArgumentsJSON {
 					t.Errorf("%s call %s the stored turns are %+v, %v", at, e.Call.ID, turns, err)
 				}

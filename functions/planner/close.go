@@ -61,44 +61,97 @@ func abandon(run runs.Run, calls []judged) bool {
 // judge judges all calls at once, since each may need its record.
 func (p *Planner) judge(ctx context.Context, a *asked, run runs.Run, turn runs.Turn, verdict func(runs.Open) runs.Verdict) ([]judged, error) {
 	calls := make([]judged, len(turn.Calls))
-	errs := make([]error, len(turn.Calls))
-	var all sync.WaitGroup
-	for i, call := range turn.Calls {
+	err := p.each(turn, func(i int) (err error) {
+		call := turn.Calls[i]
 		open := runs.Open{
 			Call: call, Turn: turn.Number, Known: p.Tools.Has(call.Tool), Progress: run.Progress[i], Policy: run.Policy, Why: why(run.Progress[i]),
 		}
-		all.Go(func() { calls[i], errs[i] = p.judgeOne(ctx, a, run, open, verdict) })
+		calls[i], err = p.judgeOne(ctx, a, run, open, verdict)
+		return err
+	})
+	return calls, err
+}
+
+// each does something for all calls of a turn at once.
+func (p *Planner) each(turn runs.Turn, do func(position int) error) error {
+	errs := make([]error, len(turn.Calls))
+	var all sync.WaitGroup
+	for i := range turn.Calls {
+		all.Go(func() { errs[i] = do(i) })
 	}
 	all.Wait()
-	return calls, errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+func (p *Planner) load(ctx context.Context, key ledger.Key) (ledger.Record, error) {
+	record, err := p.Ledger.Load(ctx, key)
+	if err != nil {
+		return ledger.Record{}, fmt.Errorf("planner: read call %s: %w", key.Short(), err)
+	}
+	return record, nil
 }
 
 func (p *Planner) judgeOne(ctx context.Context, a *asked, run runs.Run, open runs.Open, verdict func(runs.Open) runs.Verdict) (judged, error) {
 	key := run.Key().Call(open.Call.ID)
 	if verdict(open) != runs.Issue || open.Progress.Issued {
-		record, err := p.Ledger.Load(ctx, key)
+		record, err := p.load(ctx, key)
 		if err != nil {
-			return judged{}, fmt.Errorf("planner: read call %s: %w", key.Short(), err)
+			return judged{}, err
 		}
 		open.Record = record
 	}
 	for range maxLost {
-		v := verdict(open)
-		if v != runs.Close {
+		v, write := verdict(open), p.close
+		switch {
+		case v == runs.Issue || v == runs.Tell && open.Record.Exists():
 			return judged{Open: open, verdict: v}, nil
+		case v == runs.Tell:
+			write = p.note
 		}
-		move, err := open.Record.Close(ledger.Stamp{At: p.Now(), WriteID: p.NewID()}, key, ledger.Settler{Kind: ledger.ByPlanner, ID: a.req.Execution.Name})
-		if err != nil {
-			return judged{}, fmt.Errorf("planner: close call %s: %w", key.Short(), err)
-		}
-		// Stored now: nothing can start under this key any more. If we stop here
-		// the model has heard nothing, and the repeated plan finds it closed.
-		open.Record, err = p.Ledger.Apply(ctx, move)
+		record, err := write(ctx, a, key, open)
 		if err != nil && !errors.Is(err, ledger.ErrStale) {
-			return judged{}, fmt.Errorf("planner: close call %s: %w", key.Short(), err)
+			return judged{}, fmt.Errorf("planner: write down call %s before it is told: %w", key.Short(), err)
 		}
+		open.Record = record
 	}
-	return judged{}, fmt.Errorf("planner: close call %s: it keeps moving", key.Short())
+	return judged{}, fmt.Errorf("planner: write down call %s before it is told: it keeps moving", key.Short())
+}
+
+func (p *Planner) stamp() ledger.Stamp { return ledger.Stamp{At: p.Now(), WriteID: p.NewID()} }
+
+// close makes sure that the call can't start any more.
+func (p *Planner) close(ctx context.Context, a *asked, key ledger.Key, open runs.Open) (ledger.Record, error) {
+	move, err := open.Record.Close(p.stamp(), key, ledger.Settler{Kind: ledger.ByPlanner, ID: a.req.Execution.Name})
+	if err != nil {
+		return ledger.Record{}, err
+	}
+	// Stored now: nothing can start under this key any more. If we stop here the
+	// model has heard nothing, and the repeated plan finds it closed.
+	return p.Ledger.Apply(ctx, move)
+}
+
+// note records a call as unknown of which its tool spoke as if it were on record,
+// while nothing is: perhaps the tool keeps another ledger. So nothing is told to a
+// model that a person can't find, and its id is used in the run for good.
+func (p *Planner) note(ctx context.Context, _ *asked, key ledger.Key, open runs.Open) (ledger.Record, error) {
+	now, token := p.stamp(), ledger.AttemptToken(p.NewID())
+	call := ledger.Call{Key: key, Tool: open.Call.Tool, Class: string(p.Tools[open.Call.Tool].Class), Turn: open.Turn}
+	move, err := ledger.Record{}.Start(now, call, ledger.Executor{Token: token, Attempt: 1, Deadline: now.At, QuietAfter: now.At})
+	if err != nil {
+		return ledger.Record{}, err
+	}
+	// Stored now: that the key is taken, by an attempt whose time is over. If we
+	// stop here it is orphaned, which says the same.
+	record, err := p.Ledger.Apply(ctx, move)
+	if err != nil {
+		return record, err
+	}
+	move, err = record.Settle(p.stamp(), token, ledger.Settlement{Effect: ledger.Unknown, Code: "no_record", Message: "the tool answered " + open.Progress.Status + ", and nothing is on record"})
+	if err != nil {
+		return ledger.Record{}, err
+	}
+	// Stored now: that nobody knows. If we stop here the repeated plan tells so.
+	return p.Ledger.Apply(ctx, move)
 }
 
 // hear fixes what the model hears of the turn.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/onceward/onceward/internal/runs"
 	"github.com/onceward/onceward/internal/runs/dynamoruns"
 	"github.com/onceward/onceward/internal/table"
 	"github.com/onceward/onceward/localstack/dynamodb/enginetest"
@@ -65,7 +68,7 @@ func database(t *testing.T, transport http.RoundTripper) *dynamodb.Client {
 
 // onEngine puts the planner and the tools on the table; the planner's requests
 // take the link.
-func onEngine(t *testing.T, planners *link) *rig {
+func onEngine(t *testing.T, planners http.RoundTripper) *rig {
 	t.Helper()
 	r := newRig(t)
 	direct, lossy := database(t, nil), database(t, planners)
@@ -119,5 +122,74 @@ func TestRunOnARealEngineEndsTheSameWhicheverOfItsPlannersWritesIsLost(t *testin
 				}
 			})
 		}
+	}
+}
+
+// meter counts requests and the bytes of their answers.
+type meter struct {
+	mu    sync.Mutex
+	asked map[string]int
+	read  int
+}
+
+func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, operation, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
+	m.asked[operation]++
+	m.read += len(body)
+	return resp, nil
+}
+
+func (m *meter) since() (asked map[string]int, read int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	asked, read = m.asked, m.read
+	m.asked, m.read = map[string]int{}, 0
+	return asked, read
+}
+
+// Proves: R167
+func TestPlanOfALateTurnMakesAsManyRequestsOfARealEngineAsThatOfAnEarlyOne(t *testing.T) {
+	t.Parallel()
+	if err := table.Create(t.Context(), database(t, nil), tableName); err != nil {
+		t.Fatal(err)
+	}
+	m := &meter{asked: map[string]int{}}
+	r := onEngine(t, m)
+	input := strings.Replace(restarting(60), `"run-1"`, `"run-`+rand.Text()+`"`, 1)
+	want := map[string]int{ // the run, its input, its open turn, two outcomes and two ids; what was heard; the turn, the run
+		"GetItem": 6, "Query": 1, "UpdateItem": 1, "PutItem": 2,
+	}
+	var outcomes []runs.Outcome
+	early, seen := 0, 0
+	for range 200 {
+		answer := r.plan(t, request(input, outcomes, 0, "e1"))
+		asked, read := m.since()
+		if answer.Next != CallTools {
+			break
+		}
+		if call := answer.Calls[0].Envelope.Call; call.Tool == "find_order" && call.Turn > 2 {
+			if early == 0 {
+				early = read
+			}
+			if diff := cmp.Diff(want, asked); diff != "" || read > early+early/20 {
+				t.Fatalf("the plan of turn %d reads %d bytes, that of turn 3 %d; requests (-want +got):\n%s", call.Turn, read, early, diff)
+			}
+			seen++
+		}
+		outcomes = r.callTools(t, answer)
+	}
+	if seen != 58 || len(r.effects) != 60 {
+		t.Errorf("%d plans, %d effects", seen, len(r.effects))
 	}
 }

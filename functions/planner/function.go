@@ -44,7 +44,7 @@ func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (
 	}
 	planner := &Planner{
 		Runs: stored, Ledger: calls, Tools: tools, ModelFor: scriptedModel, Machine: env(names.EnvMachine),
-		Now: time.Now, NewID: rand.Text, Log: slog.New(slog.NewJSONHandler(logs, nil)),
+		Now: time.Now, NewID: rand.Text, Log: slog.New(slog.NewJSONHandler(logs, nil)), inputs: &lastInput{},
 	}
 	return planner.Handle, nil
 }

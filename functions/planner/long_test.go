@@ -19,9 +19,9 @@ type reads struct {
 	turns atomic.Int64
 }
 
-func (s *reads) Turns(ctx context.Context, id runs.ID, from int) ([]runs.Turn, error) {
+func (s *reads) Turns(ctx context.Context, id runs.ID, from, to int) ([]runs.Turn, error) {
 	s.turns.Add(1)
-	return s.Store.Turns(ctx, id, from)
+	return s.Store.Turns(ctx, id, from, to)
 }
 
 func TestPlanReadsTheRunsTurnsOnceHoweverManyTurnsIssueNothing(t *testing.T) {
@@ -51,13 +51,13 @@ type slow struct {
 	turns int
 }
 
-func (m slow) Next(ctx context.Context, history []runs.Turn) (runs.Proposal, error) {
+func (m slow) Next(ctx context.Context, turn int, _ Past) (runs.Proposal, error) {
 	select {
 	case <-ctx.Done():
 		return runs.Proposal{}, ctx.Err()
 	case <-time.After(m.takes):
 	}
-	if len(history) >= m.turns {
+	if turn > m.turns {
 		return runs.Proposal{Says: "I give up."}, nil
 	}
 	return runs.Proposal{Calls: []runs.ProposedCall{{Tool: "nothing", Arguments: "{}"}}}, nil
@@ -100,7 +100,7 @@ func TestModelThatKeepsNamingAToolThatDoesNotExistIsGoneOnWithInFreshExecutions(
 			if answer.Next != Succeed || len(answer.Heard) != 60 || answer.Answer != "I give up." || executions == 1 {
 				t.Errorf("%s a turn: after %d executions the run ends with %.300s", takes, executions, wire(t, answer))
 			}
-			turns, err := r.runs.Turns(t.Context(), theRun, 1)
+			turns, err := r.runs.Turns(t.Context(), theRun, 1, 0)
 			if err != nil || len(turns) != 61 {
 				t.Errorf("%d turns, %v; want each asked for once", len(turns), err)
 			}
@@ -208,6 +208,6 @@ func TestTurnThatIsMissingIsAnErrorWheneverItIsReadAndStartsNothing(t *testing.T
 // holes has lost the first turn.
 type holes struct{ runs.Store }
 
-func (holes) Turns(context.Context, runs.ID, int) ([]runs.Turn, error) {
+func (holes) Turns(context.Context, runs.ID, int, int) ([]runs.Turn, error) {
 	return []runs.Turn{{Number: 2}}, nil
 }

@@ -22,7 +22,7 @@ import (
 type rig struct {
 	runs    *memruns.Store
 	ledger  *memledger.Store
-	calls   ledger.Store // the same, unless a test puts another in its place
+	calls   Ledger // the same, unless a test puts another in its place
 	planner *Planner
 	logs    bytes.Buffer
 
@@ -52,7 +52,7 @@ func newRig(t *testing.T) *rig {
 	tools["find_order"] = runs.Tool{Function: "f", Class: runs.Read}
 	r.planner = &Planner{
 		Runs: r.runs, Ledger: calls, Tools: tools, ModelFor: scriptedModel, Machine: "arn:aws:states:eu-west-1:111122223333:stateMachine:m:7",
-		Now: time.Now, NewID: rand.Text, Log: slog.New(slog.NewJSONHandler(&r.logs, nil)),
+		Now: time.Now, NewID: rand.Text, Log: slog.New(slog.NewJSONHandler(&r.logs, nil)), inputs: &lastInput{},
 	}
 	return r
 }
@@ -75,6 +75,11 @@ var behaviours = map[string]func(r *rig, call ledger.Call) (status, code string)
 		r.run(c, ledger.Settlement{Effect: ledger.NoEffect, Retryable: true, Code: "not_attempted", Message: "the credentials have expired"})
 		return "failed", "not_attempted"
 	},
+	"reserve": func(r *rig, c ledger.Call) (string, string) {
+		r.apply(ledger.Record{}.AskApproval(stamp(), c, time.Hour, 1))
+		return "unresolved", ""
+	},
+	"phantom":  func(*rig, ledger.Call) (string, string) { return "completed", "" },
 	"refuse":   func(*rig, ledger.Call) (string, string) { return "refused", "bad_arguments" },
 	"hang":     func(*rig, ledger.Call) (string, string) { return "unresolved", "" },
 	"conflict": func(*rig, ledger.Call) (string, string) { return "conflict", "other_call" },

@@ -22,10 +22,14 @@ func TestModelNeverHearsOfAnotherCallsEffectUnderItsKey(t *testing.T) {
 		`{"n":1,"more":1}`: "conflict: This request did nothing. An earlier one may have taken effect. Do not repeat it.",
 	} {
 		r := newRig(t)
-		// Somebody else's call took effect; the guard's "conflict" is lost, and a
-		// desk reads the record: completed.
-		r.run(ledger.Call{Key: key, Tool: "issue_credit", Turn: 1, Fingerprint: "g", Received: ledger.DigestOf([]byte(received))},
-			ledger.Settlement{Effect: ledger.Happened, Result: []byte(`{"credit_id":"cr_9"}`)})
+		// Somebody else's call takes effect once the turn is planned; the guard's
+		// "conflict" is lost, and a desk reads the record: completed.
+		r.meddle = func(at string, _ Envelope) {
+			if at == "before" {
+				r.run(ledger.Call{Key: key, Tool: "issue_credit", Turn: 1, Fingerprint: "g", Received: ledger.DigestOf([]byte(received))},
+					ledger.Settlement{Effect: ledger.Happened, Result: []byte(`{"credit_id":"cr_9"}`)})
+			}
+		}
 		answer := r.drive(t, script("", []string{"issue_credit"}), "e1")
 		if diff := cmp.Diff([]string{want}, heard(answer)); answer.Next != Succeed || diff != "" {
 			t.Errorf("%s: heard (-want +got):\n%s", received, diff)
@@ -54,7 +58,7 @@ func TestWordsThatTheModelHeardAreStoredForCallsThatWereClosedUnseenToo(t *testi
 	t.Parallel()
 	r := newRig(t)
 	answer := r.drive(t, script("", []string{"refuse", "nothing", "hang"}, []string{"find_order"}), "e1")
-	turns, err := r.runs.Turns(t.Context(), theRun, 1)
+	turns, err := r.runs.Turns(t.Context(), theRun, 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,13 +17,21 @@ import (
 // so each plan may be repeated, killed anywhere and made twice at once.
 type Planner struct {
 	Runs     runs.Store
-	Ledger   ledger.Store
+	Ledger   Ledger
 	Tools    runs.Tools
 	ModelFor func(runs.Input) (Model, error)
 	Machine  string // ARN that the next generation runs on; "": that of the asking execution
 	Now      func() time.Time
 	NewID    func() string // fresh and random, names a write
 	Log      *slog.Logger
+
+	inputs *lastInput
+}
+
+// Ledger is what the planner needs of a ledger: its calls, and what they waited for.
+type Ledger interface {
+	ledger.Store
+	ledger.Waits
 }
 
 // maxLost is how often a plan starts over because somebody else was first.
@@ -32,15 +40,13 @@ const maxLost = 5
 // Plan answers one request. An error leaves open what was stored; the state
 // machine repeats the request.
 func (p *Planner) Plan(ctx context.Context, req Request) (Answer, error) {
-	in, model, err := p.read(req)
-	if errors.Is(err, runs.ErrBadInput) {
-		return failed(runs.Failure{Error: names.FailBadInput, Cause: err.Error()}), nil
-	} else if err != nil {
-		return Answer{}, err
+	in, err := p.inputs.parse(req.Input)
+	if err != nil {
+		return unusable(err)
 	}
 	until := half(ctx)
 	for lost := 0; ; lost++ {
-		answer, err := p.plan(ctx, &asked{req: req, in: in, model: model, until: until})
+		answer, err := p.plan(ctx, &asked{req: req, in: in, until: until})
 		if errors.Is(err, runs.ErrStale) && lost < maxLost {
 			continue // a plan made at the same time was stored; say what it says
 		}
@@ -52,29 +58,31 @@ func (p *Planner) Plan(ctx context.Context, req Request) (Answer, error) {
 	}
 }
 
-// asked is one request with what it says of the run. past is the run's turns as
-// this plan has read and made them, nil until they are needed.
+// asked is one request with what it says of the run, and what this plan has read
+// so far of its turns: ahead those after the open one, past those before, which
+// only a model may ask for.
 type asked struct {
 	req   Request
 	in    runs.Input
 	model Model
 	until time.Time // when this plan no longer asks the model; zero: never
+	ahead []runs.Turn
 	past  []runs.Turn
 }
 
-func (p *Planner) read(req Request) (runs.Input, Model, error) {
-	in, err := runs.ParseInput(req.Input)
-	if err != nil {
-		return runs.Input{}, nil, err
-	}
-	model, err := p.ModelFor(in)
-	return in, model, err
-}
-
 func (p *Planner) plan(ctx context.Context, a *asked) (Answer, error) {
-	run, err := p.establish(ctx, a)
+	run, err := p.Runs.Load(ctx, a.in.ID)
 	if err != nil {
 		return Answer{}, err
+	}
+	modelErr := a.understand(p, run)
+	if !run.Exists() {
+		if modelErr != nil {
+			return unusable(modelErr)
+		}
+		if run, err = p.begin(ctx, a); err != nil {
+			return Answer{}, err
+		}
 	}
 	switch run.RoleOf(a.req.Execution.Name) {
 	case runs.Drives:
@@ -89,6 +97,12 @@ func (p *Planner) plan(ctx context.Context, a *asked) (Answer, error) {
 	if run.Ended() {
 		return p.ended(ctx, a, run)
 	}
+	if errors.Is(modelErr, runs.ErrBadInput) {
+		// Whoever began the run could not know. It would never get any further.
+		return p.end(ctx, a, run, runs.Failure{Error: names.FailBadInput, Cause: modelErr.Error()})
+	} else if modelErr != nil {
+		return Answer{}, modelErr
+	}
 	at := run.Step.Where(a.req.Outcomes, a.req.TurnBroken)
 	if at.Plan() <= run.Step.Plan {
 		return p.repeat(ctx, a, run)
@@ -96,27 +110,10 @@ func (p *Planner) plan(ctx context.Context, a *asked) (Answer, error) {
 	return p.advance(ctx, a, run, at)
 }
 
-// establish returns the run, and begins it if there is none.
-func (p *Planner) establish(ctx context.Context, a *asked) (runs.Run, error) {
-	run, err := p.Runs.Load(ctx, a.in.ID)
-	if err != nil || run.Exists() {
-		return run, err
-	}
-	machine := p.Machine
-	if machine == "" {
-		machine = a.req.Execution.StateMachine
-	}
-	// Stored now: that there is a run, and that this execution drives it. If we
-	// stop here the repeated plan finds itself named, and so does whoever looks
-	// for runs without a driver.
-	run, err = p.Runs.Save(ctx, runs.Begin(runs.Start{
-		ID: a.in.ID, Agent: a.in.Agent, Subject: a.in.Subject, Policy: a.in.Policy, Input: a.req.Input,
-		Execution: a.req.Execution.Name, Machine: machine, At: a.req.Execution.StartedAt,
-	}, p.NewID()))
-	if errors.Is(err, runs.ErrStale) {
-		return run, nil // another execution began it
-	}
-	return run, err
+// save writes the run, and when.
+func (p *Planner) save(ctx context.Context, run runs.Run) (runs.Run, error) {
+	run.WrittenAt = p.Now().UTC()
+	return p.Runs.Save(ctx, run)
 }
 
 // repeat says again what this execution was last told, to whoever asks for that
@@ -134,14 +131,21 @@ func (p *Planner) repeat(ctx context.Context, a *asked, run runs.Run) (Answer, e
 // advance goes on from where the execution stands until there is something to
 // call or the run ends.
 func (p *Planner) advance(ctx context.Context, a *asked, run runs.Run, at runs.At) (Answer, error) {
-	turn, err := p.openTurn(ctx, run)
+	turn, ahead, err := p.openTurns(ctx, run)
 	if err != nil {
 		return Answer{}, err
 	}
+	a.ahead = ahead
 	if err := run.CheckArrival(turn, at, a.req.Outcomes); err != nil {
 		return Answer{}, err
 	}
-	run = run.Arrived(turn, at, a.req.Outcomes)
+	run, err = p.arrived(ctx, a, run, turn, at)
+	if err != nil {
+		return Answer{}, err
+	}
+	if run.Overdue() {
+		return p.overdue(ctx, a, run, turn)
+	}
 	for made := 0; ; made++ {
 		issue, err := p.closeTurn(ctx, a, run, &turn)
 		switch {
@@ -149,6 +153,9 @@ func (p *Planner) advance(ctx context.Context, a *asked, run runs.Run, at runs.A
 			return Answer{}, err
 		case len(issue) > 0:
 			return p.issue(ctx, a, run, turn, issue)
+		}
+		a.keep(turn)
+		switch {
 		case unresolvedUnder(run, turn):
 			return p.end(ctx, a, run, runs.Failure{Error: names.FailCallUnresolved, Cause: unresolvedCause(run, turn)})
 		case turn.Final:
@@ -156,7 +163,7 @@ func (p *Planner) advance(ctx context.Context, a *asked, run runs.Run, at runs.A
 		case made > 0 && a.isOver():
 			return p.moveOn(ctx, a, run)
 		}
-		turn, err = p.nextTurn(ctx, a, run, turn)
+		turn, err = p.nextTurn(ctx, a, run)
 		if errors.Is(err, runs.ErrTurnRefused) {
 			return p.end(ctx, a, run, runs.Failure{Error: names.FailTurnRefused, Cause: err.Error()})
 		} else if err != nil {
@@ -175,7 +182,9 @@ func (p *Planner) issue(ctx context.Context, a *asked, run runs.Run, turn runs.T
 	// Stored now: the turn that is open, how far its calls have come and what is
 	// called next. If we stop here nothing has been called, and the repeated plan
 	// says the same.
-	run, err := p.Runs.Save(ctx, run.Issued(batch, p.NewID()))
+	issued := run.Issued(batch, p.NewID())
+	issued.Step.IssuedAt = p.Now().UTC()
+	run, err := p.save(ctx, issued)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -189,7 +198,7 @@ func (p *Planner) moveOn(ctx context.Context, a *asked, run runs.Run) (Answer, e
 	// Stored now: the next generation drives the run, from the turn that is open.
 	// If we stop here this execution, or the sweeper, starts it by the name that
 	// is stored.
-	moved, err := p.Runs.Save(ctx, run.MovedOn(p.NewID()))
+	moved, err := p.save(ctx, run.MovedOn(p.NewID()))
 	if err != nil {
 		return Answer{}, err
 	}
@@ -232,7 +241,7 @@ func (p *Planner) end(ctx context.Context, a *asked, run runs.Run, failure runs.
 	failure.Cause = ledger.Shorten(failure.Cause, 4<<10)
 	// Stored now: that the run is over, and how. If we stop here the repeated
 	// plan tells it; nothing drives the run any more.
-	run, err := p.Runs.Save(ctx, run.Done(failure, p.Now(), p.NewID()))
+	run, err := p.save(ctx, run.Done(failure, p.Now(), p.NewID()))
 	if err != nil {
 		return Answer{}, err
 	}
@@ -249,10 +258,11 @@ func (p *Planner) ended(ctx context.Context, a *asked, run runs.Run) (Answer, er
 	if run.Status == runs.Failed {
 		return failed(run.Failure), nil
 	}
-	if err := p.readPast(ctx, a, run); err != nil {
+	turns, err := p.past(a, run)(ctx)
+	if err != nil {
 		return Answer{}, err
 	}
-	return succeeded(run, a.past)
+	return succeeded(run, turns)
 }
 
 // expire takes at most half of the time that is left.

@@ -274,7 +274,7 @@ func TestRunSurvivesManyLostWritesRepeatedPlansAndBrokenMaps(t *testing.T) {
 					rt.Fatalf("asked twice:\n %s\n %s", wire(t, answer), wire(t, again))
 				}
 			}
-			turns, _ := r.runs.Turns(t.Context(), runs.ID{Tenant: "acme", Run: "run-1"}, 1)
+			turns, _ := r.runs.Turns(t.Context(), runs.ID{Tenant: "acme", Run: "run-1"}, 1, 0)
 			for _, turn := range turns {
 				for _, h := range turn.Heard {
 					if before, ok := told[h.CallID]; ok && before != h.Says {

@@ -91,7 +91,7 @@ func TestRoomsImportOneWay(t *testing.T) {
 			switch {
 			case strings.HasPrefix(room, "localstack/") && within(dep, module+"middleware", module+"internal/runs", module+"internal/operator"):
 				t.Errorf("%s imports %s: an emulator that shares code with its client shares its mistakes", room, dep)
-			case dep == dynamo && !within(room, "middleware/ledger/dynamoledger", "internal/runs/dynamoruns", "functions", "localstack", "internal/table"):
+			case dep == dynamo && !within(room, "middleware/ledger/dynamoledger", "internal/runs/dynamoruns", "functions", "localstack", "internal/table", "internal/testtools"):
 				t.Errorf("%s speaks DynamoDB", room)
 			case within(dep, "github.com/aws/aws-cdk-go") && !within(room, "infra"):
 				t.Errorf("%s imports CDK", room)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 )
 
 // State is what is known of an execution.
@@ -39,13 +40,27 @@ func (s State) Ended() bool {
 var ErrRefused = errors.New("executions: refused")
 
 // Machine starts and looks at executions of the state machine with the ARN
-// machine, which may name a version or an alias. It must be safe for concurrent use.
+// machine, which may name a version or an alias; a name is one execution's on all
+// of them. It must be safe for concurrent use.
 type Machine interface {
 	// Start starts the execution named name and returns Running. If there has
 	// been one of that name already nothing is started, whatever its input, and
 	// its state is returned: to start again by the same name is always safe.
 	Start(ctx context.Context, machine, name string, input json.RawMessage) (State, error)
 
-	// State looks the execution up.
+	// State looks the execution up, consistently enough that one which Start has
+	// answered for is never missing. An error says nothing of the execution.
 	State(ctx context.Context, machine, name string) (State, error)
+}
+
+// Unversioned returns the ARN of a state machine without its version or alias,
+// as the ARNs of its executions know it. Any other text is returned as it is.
+func Unversioned(machine string) string {
+	// arn:partition:states:region:account:stateMachine:name[:version]
+	const fields = 7
+	parts := strings.Split(machine, ":")
+	if len(parts) <= fields || parts[5] != "stateMachine" {
+		return machine
+	}
+	return strings.Join(parts[:fields], ":")
 }

@@ -9,10 +9,11 @@ const (
 	BillingTools = "billing-tools"
 	CallDesk     = "call-desk"
 	Operator     = "operator"
+	Sweeper      = "sweeper"
 )
 
 // Functions returns the folders below functions/, in a fixed order.
-func Functions() []string { return []string{BillingTools, CallDesk, Operator, Planner} }
+func Functions() []string { return []string{BillingTools, CallDesk, Operator, Planner, Sweeper} }
 
 // Placeholders of the state machine definitions, written as ${Name} there.
 const (
@@ -24,6 +25,7 @@ const (
 const (
 	FailBadInput       = "Onceward.BadInput"
 	FailCallUnresolved = "Onceward.CallUnresolved"
+	FailDeadline       = "Onceward.DeadlineExceeded"
 	FailTurnRefused    = "Onceward.TurnRefused"
 )
 

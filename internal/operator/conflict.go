@@ -14,18 +14,25 @@ func (s *Service) refused(ctx context.Context, r ledger.Record, name decisionNam
 	if errors.Is(why, ledger.ErrInvalid) {
 		return Decided{}, problem(InvalidRequest, "").because(why)
 	}
+	if p, ok := errors.AsType[*Problem](why); ok {
+		return Decided{}, s.rung(ctx, r, p)
+	}
+	conflict := s.conflict(r, d.Version, s.possible(r, d, move)).because(why)
 	if name.request != "" {
-		decisions, _, err := s.history(ctx, r)
+		past, err := s.history(ctx, r)
 		if err != nil {
 			return Decided{}, problem(Unavailable, "the call's history could not be read").because(err)
 		}
-		if entry, err := name.among(decisions); err != nil {
+		if entry, err := name.among(past.decisions); err != nil {
 			return Decided{}, s.rung(ctx, r, err)
 		} else if entry != nil {
-			return s.decided(ctx, r, *entry, true)
+			return s.decided(ctx, r, *entry, past.decisions, true)
+		}
+		if past.unreadable {
+			conflict.say("an older entry of the call's history can't be read, so it is not known whether an earlier request under this Idempotency-Key was stored")
 		}
 	}
-	return Decided{}, s.rung(ctx, r, s.conflict(r, d.Version, s.possible(r, d, move)).because(why))
+	return Decided{}, s.rung(ctx, r, conflict)
 }
 
 // conflict names who stands in the way, and what is known of the effect.
@@ -80,7 +87,7 @@ func (d *DecidedBy) since() string {
 func winner(r ledger.Record) *DecidedBy {
 	if n := len(r.Decisions); n > 0 {
 		last := r.Decisions[n-1]
-		if last.After == r.State().String() {
+		if last.After == r.State().String() || undoDecision(last.Kind) {
 			return &DecidedBy{Kind: string(ledger.ByPerson), Actor: last.By, Decision: string(last.Kind), At: stamp(last.At)}
 		}
 	}
@@ -92,6 +99,12 @@ func winner(r ledger.Record) *DecidedBy {
 		by.Actor = r.Outcome.By.ID
 	}
 	return by
+}
+
+// undoDecision reports whether the decision was about an undo: whatever became of
+// it, who asked for it brought the call where it stands.
+func undoDecision(kind ledger.Event) bool {
+	return kind == ledger.AskUndo || kind == ledger.AcknowledgeUndo
 }
 
 func settled(status ledger.Status) bool {

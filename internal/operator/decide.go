@@ -28,6 +28,7 @@ type Command struct {
 // Decided is what a decision is answered with. The decision is stored.
 type Decided struct {
 	Record        Record     `json:"record" doc:"As it stands"`
+	Undo          *UndoCall  `json:"undo,omitempty" doc:"The undo that was asked for, or that the request met as the latest decision on the call"`
 	Decision      Entry      `json:"decision"`
 	RunWaiting    RunWaiting `json:"run_waiting" enum:"woken,not waiting,no longer waiting,not woken yet,still waiting for a decision" doc:"What became of the parked run. One that is not woken yet is woken by any further request on the call, such as reconcile."`
 	RecordKeeping bool       `json:"record_keeping" doc:"True if the model has been told something else than the record says now, and will not hear of it any more"`
@@ -38,17 +39,31 @@ type Decided struct {
 
 type build func(ledger.Record, ledger.Stamp, ledger.Decision) (ledger.Move, error)
 
-// decide makes one person's decision: load, prove, move, then wake the run. A
-// call whose executor is overdue is written off first.
+// verb is one kind of decision.
+type verb struct {
+	name string
+	move build
+
+	// check says why the decision is not possible on the record in better words
+	// than a conflict does, nil if it may be. Nil checks nothing.
+	check func(ledger.Record, ledger.Decision) *Problem
+
+	// before does what has to be done before the decision is stored, once it is
+	// known to be possible. Nil does nothing.
+	before func(context.Context, ledger.Record, ledger.Decision) error
+}
+
+// decide makes one person's decision: load, prove, move, then carry an undo on
+// and wake the run. A call whose executor is overdue is written off first.
 // body is all that the person said; under one Idempotency-Key it must not change.
-func (s *Service) decide(ctx context.Context, id Identity, verb string, c Command, body any, move build) (Decided, error) {
+func (s *Service) decide(ctx context.Context, id Identity, v verb, c Command, body any) (Decided, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	key, err := keyOf(id, c.Key)
 	if err != nil {
 		return Decided{}, err
 	}
-	name, err := s.decisionName(id, key, c.IdempotencyKey, verb, body)
+	name, err := s.decisionName(id, key, c.IdempotencyKey, v.name, body)
 	if err != nil {
 		return Decided{}, err
 	}
@@ -59,30 +74,47 @@ func (s *Service) decide(ctx context.Context, id Identity, verb string, c Comman
 	if entry, err := name.among(r.Decisions); err != nil {
 		return Decided{}, s.rung(ctx, r, err)
 	} else if entry != nil {
-		return s.decided(ctx, r, *entry, true)
+		return s.decided(ctx, r, *entry, r.Decisions, true)
 	}
 	d := ledger.Decision{ID: name.id(), Actor: id.Actor, Reason: strings.TrimSpace(c.Reason), Version: c.ExpectedVersion}
-	if r, d, err = s.writeOff(ctx, r, d, move); err != nil {
+	if v.check != nil {
+		if p := v.check(r, d); p != nil {
+			return Decided{}, s.rung(ctx, r, p)
+		}
+	}
+	return s.store(ctx, r, name, d, v)
+}
+
+// store makes the move of a decision that has not been stored yet.
+func (s *Service) store(ctx context.Context, r ledger.Record, name decisionName, d ledger.Decision, v verb) (Decided, error) {
+	if v.before != nil && s.timely(r, d, v.move) {
+		if err := v.before(ctx, r, d); err != nil {
+			return Decided{}, s.rung(ctx, r, err)
+		}
+	}
+	r, d, err := s.writeOff(ctx, r, d, v.move)
+	if err != nil {
 		return Decided{}, err
 	}
-	made, err := move(r, s.stamp(), d)
+	made, err := v.move(r, s.stamp(), d)
 	if err != nil {
-		return s.refused(ctx, r, name, d, err, move)
+		return s.refused(ctx, r, name, d, err, v.move)
 	}
 	after, err := s.apply(ctx, made)
 	if err != nil {
 		if errors.Is(err, ledger.ErrStale) {
-			return s.refused(ctx, after, name, d, err, move)
+			return s.refused(ctx, after, name, d, err, v.move)
 		}
 		return Decided{}, problem(OutcomeUnknown, "the ledger did not answer").because(err)
 	}
 	// Stored: the call is decided. If we stop here, its waits are unconfirmed:
-	// the list shows them, and any further request on the call rings them.
+	// the list shows them, and any further request on the call rings them; so is
+	// an undo that was asked for, which any further request carries on.
 	entry, err := name.among(after.Decisions)
 	if err != nil || entry == nil {
 		return Decided{}, problem(Internal, "").because(fmt.Errorf("operator: decision %s is stored and not on the record that came back: %w", d.ID, errors.Join(err, ledger.ErrCorrupt)))
 	}
-	return s.decided(ctx, after, *entry, false)
+	return s.decided(ctx, after, *entry, after.Decisions, false)
 }
 
 // apply stores the move. When the store does not say whether it did, the same
@@ -118,13 +150,16 @@ func (s *Service) bounded(ctx context.Context) (context.Context, context.CancelF
 	return context.WithDeadline(ctx, deadline.Add(-min(s.cfg.Reserve, max(time.Until(deadline)/2, 0))))
 }
 
-// decided rings, and answers.
-func (s *Service) decided(ctx context.Context, r ledger.Record, entry ledger.Entry, replayed bool) (Decided, error) {
+// decided carries on what the decision began, rings, and answers. entry is among
+// the decisions.
+func (s *Service) decided(ctx context.Context, r ledger.Record, entry ledger.Entry, decisions []ledger.Entry, replayed bool) (Decided, error) {
 	ctx, cancel := outliving(ctx)
 	defer cancel()
+	n := undoAsked(r, entry, decisions)
+	went := s.goOn(ctx, r, n, entry.At)
 	return Decided{
-		Record: *viewOf(r, s.cfg.Now()), Decision: entriesOf([]ledger.Entry{entry}, true)[0],
-		RunWaiting: s.wake(ctx, r, entry.At), RecordKeeping: s.toldOtherwise(ctx, r), Replayed: replayed,
+		Record: *viewOf(went.record, s.cfg.Now()), Undo: went.undo, Decision: entriesOf([]ledger.Entry{entry}, true)[0],
+		RunWaiting: went.run, RecordKeeping: s.toldOtherwise(ctx, went.record), Replayed: replayed,
 	}, nil
 }
 
@@ -160,6 +195,13 @@ func tellable(effect ledger.Effect) string {
 	case ledger.Unknown:
 	}
 	return runs.Unresolved
+}
+
+// checked returns a problem that names every wrong part, nil if there is none.
+func (c Command) checked(reasonRequired bool) error {
+	var wrong invalid
+	c.check(&wrong, reasonRequired)
+	return wrong.problem()
 }
 
 // check adds what is wrong with the parts that every decision has.

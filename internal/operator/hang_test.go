@@ -111,7 +111,7 @@ func TestARequestThatHangsEndsInAnAnswerBeforeTheFunctionIsStopped(t *testing.T)
 				b.park(t, r, "w1")
 				h := tt.hung
 				h.Store = b.store
-				service, err := operator.New(operator.Config{Store: &h, Waits: &h, Runs: b.runs, Bell: &h, Tools: &h, Now: func() time.Time { return b.now }})
+				service, err := operator.New(operator.Config{Store: &h, Waits: &h, Runs: b.runs, Bell: &h, Tools: &h, Launcher: noLauncher{}, Now: func() time.Time { return b.now }})
 				if err != nil {
 					t.Fatal(err)
 				}

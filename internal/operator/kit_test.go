@@ -12,7 +12,9 @@ import (
 
 	"github.com/onceward/onceward/internal/operator"
 	"github.com/onceward/onceward/internal/runs"
+	"github.com/onceward/onceward/internal/runs/launch"
 	"github.com/onceward/onceward/internal/runs/memruns"
+	"github.com/onceward/onceward/internal/toolcall"
 	"github.com/onceward/onceward/middleware/ledger"
 	"github.com/onceward/onceward/middleware/ledger/memledger"
 )
@@ -61,7 +63,7 @@ type toolbox struct {
 
 func (x *toolbox) Invoke(_ context.Context, tool string, payload []byte) ([]byte, error) {
 	if tool != "issue_credit" {
-		return nil, operator.ErrNoTool
+		return nil, toolcall.ErrNoTool
 	}
 	x.payloads = append(x.payloads, payload)
 	return x.answer()
@@ -84,15 +86,36 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{store: store, runs: memruns.New(), bell: &bell{}, tools: &toolbox{}, log: &bytes.Buffer{}, now: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)}
-	b.service, err = operator.New(operator.Config{
-		Store: store, Waits: store, History: store, Runs: b.runs, Bell: b.bell, Tools: b.tools,
-		Now: func() time.Time { return b.now }, Log: slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
+	b.service = b.serviceWith(t, func(*operator.Config) {})
+	t.Cleanup(func() { noCanary(t, "the log", b.log.Bytes()) })
+	return b
+}
+
+// serviceWith returns a service on the bench that differs from the bench's own.
+func (b *bench) serviceWith(t *testing.T, change func(*operator.Config)) *operator.Service {
+	t.Helper()
+	log := slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	cfg := operator.Config{
+		Store: b.store, Waits: b.store, History: b.store, Runs: b.runs, Bell: b.bell, Tools: b.tools, Launcher: noLauncher{},
+		Now: func() time.Time { return b.now }, Log: log,
+	}
+	change(&cfg)
+	service, err := operator.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { noCanary(t, "the log", b.log.Bytes()) })
-	return b
+	return service
+}
+
+// noLauncher is for those who start no runs.
+type noLauncher struct{}
+
+func (noLauncher) Start(context.Context, json.RawMessage) (launch.Launched, error) {
+	return launch.Launched{}, errors.New("nothing is started here")
+}
+
+func (noLauncher) Resume(context.Context, runs.ID) (launch.Launched, error) {
+	return launch.Launched{}, errors.New("nothing is resumed here")
 }
 
 func noCanary(t *testing.T, where string, text []byte) {

@@ -37,8 +37,8 @@ type Item struct {
 	Summary        string `json:"summary" doc:"The arguments, redacted"`
 	WaitingSince   string `json:"waiting_since" format:"date-time"`
 	WaitingSeconds int64  `json:"waiting_seconds" doc:"Whole seconds, never negative"`
-	Why            Why    `json:"why" doc:"contradicted, unknown_outcome, executor_overdue, in_flight, awaiting_approval, approved, undo_open, unused_grant, run_not_woken or unreadable"`
-	WhatToDo       string `json:"what_to_do,omitempty" doc:"Present with run_not_woken: nobody has to decide, and POST reconcile wakes the run; and with unreadable: how to get the stored item repaired"`
+	Why            Why    `json:"why" doc:"contradicted, undo_open, unknown_outcome, executor_overdue, in_flight, awaiting_approval, approved, unused_grant, run_not_woken or unreadable"`
+	WhatToDo       string `json:"what_to_do,omitempty" doc:"Present with run_not_woken: nobody has to decide, and POST reconcile wakes the run; with undo_open: how to carry the undo on, and its own key; and with unreadable: how to get the stored item repaired"`
 	Version        int64  `json:"version"`
 }
 
@@ -95,11 +95,15 @@ func (f Filter) matches(r ledger.Record) bool {
 
 func itemOf(r ledger.Record, now time.Time) Item {
 	waited := max(now.Sub(r.WaitsSince), 0)
-	return Item{
+	item := Item{
 		Key: r.Key.String(), RunID: r.Key.RunID, CallID: r.Key.CallID, Tool: r.Tool, Agent: r.Agent, Status: r.Status.String(), State: r.State().String(),
 		Effect: r.Effect().String(), Turn: r.Turn, Summary: r.Summary, WaitingSince: stamp(r.WaitsSince), WaitingSeconds: int64(waited / time.Second),
 		Why: whyOf(r, now), Version: r.Version,
 	}
+	if item.Why == WhyUndoOpen {
+		item.WhatToDo = undoIsOpen + r.Key.Undo(r.Undo.N).String() + "."
+	}
+	return item
 }
 
 // Listed returns the statuses that a list can be narrowed to.

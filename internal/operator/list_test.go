@@ -163,7 +163,7 @@ func TestListHoldsOnlyTheCallersTenantWhateverTheIndexSays(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.unknown(t, "c1")
-	service, err := operator.New(operator.Config{Store: leaky{b.store}, Waits: b.store, Runs: b.runs, Bell: b.bell, Tools: b.tools})
+	service, err := operator.New(operator.Config{Store: leaky{b.store}, Waits: b.store, Runs: b.runs, Bell: b.bell, Tools: b.tools, Launcher: noLauncher{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,9 @@
 // Package operator holds what people may do about calls: list the ones that
-// need somebody, look at one, settle it, approve or deny it, ask its look-up.
-// A decision is a compare-and-set on the ledger first; only then are parked runs
-// woken. It knows no HTTP and no AWS client; operatorhttp serves it. Start with
-// [New].
+// need somebody, look at one, settle it, approve or deny it, ask its look-up, have
+// its effect undone; and about runs: see them, start them, resume them. A decision
+// is a compare-and-set on the ledger first; only then is anything run or woken.
+// [Service.Tend] is what needs nobody. It knows no HTTP and no AWS client;
+// operatorhttp serves it. Start with [New].
 package operator
 
 import (
@@ -14,7 +15,9 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/doorbell"
+	"github.com/onceward/onceward/internal/executions"
 	"github.com/onceward/onceward/internal/runs"
+	"github.com/onceward/onceward/internal/toolcall"
 	"github.com/onceward/onceward/middleware/ledger"
 )
 
@@ -25,6 +28,7 @@ type Scope string
 const (
 	ReadCalls   Scope = "calls:read"
 	DecideCalls Scope = "calls:decide"
+	DriveRuns   Scope = "runs:drive"
 )
 
 // Identity is who asks, as the authorizer says; never taken from a request's
@@ -50,35 +54,28 @@ func (id Identity) May(scope Scope) error {
 	return nil
 }
 
-// Runs is the part of a [runs.Store] that is needed.
-type Runs interface {
-	Load(ctx context.Context, id runs.ID) (runs.Run, error)
-	Turns(ctx context.Context, id runs.ID, from int) ([]runs.Turn, error)
-}
-
 // History reads a call's decisions and evidence, those that its record no longer
 // holds too, the oldest first.
 type History interface {
 	History(ctx context.Context, key ledger.Key) ([]ledger.Entry, error)
 }
 
-// Tools invokes the function behind a tool, once. An error means that no answer
-// came; a look-up may still be running. It must be safe for concurrent use.
-type Tools interface {
-	Invoke(ctx context.Context, tool string, payload []byte) ([]byte, error)
-}
-
-// ErrNoTool reports that no function is configured for a tool.
-var ErrNoTool = errors.New("operator: no function is configured for this tool")
-
-// Config is what a [Service] works with. Store, Waits, Runs, Tools and Bell
-// are required.
+// Config is what a [Service] works with. Store, Waits, Runs, Tools and Bell are
+// required.
 type Config struct {
 	Store ledger.Store
 	Waits ledger.Waits
-	Runs  Runs
-	Tools Tools
+	Runs  runs.Store
+	Tools toolcall.Functions
 	Bell  doorbell.Doorbell
+
+	// Launcher starts and resumes runs. Without one, which is the default and enough
+	// for whoever only tends calls, each such request is refused as internal.
+	Launcher Launcher
+
+	// Machine looks at the executions that drive runs. Without one, which is the
+	// default, nothing is said of them.
+	Machine executions.Machine
 
 	// History adds entries that a record no longer holds. Defaults to none.
 	History History
@@ -92,6 +89,11 @@ type Config struct {
 	// Log gets what went wrong behind an answer, never arguments, results or
 	// tokens. Defaults to nowhere.
 	Log *slog.Logger
+
+	// LookUpEvery is the least time between two look-ups of an unknown call that
+	// nobody asked for. The longer a call has been unknown the more seldom it is
+	// looked up, at last once an hour. Defaults to a minute.
+	LookUpEvery time.Duration
 
 	// Reserve is kept of a context's time for the answer, and as much again of
 	// a look-up's for reading what it found. Defaults to 2 s.
@@ -127,6 +129,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.LookUpEvery == 0 {
+		cfg.LookUpEvery = time.Minute
 	}
 	if cfg.Reserve == 0 {
 		cfg.Reserve = 2 * time.Second

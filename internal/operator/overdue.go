@@ -53,6 +53,12 @@ func (s *Service) possible(r ledger.Record, d ledger.Decision, move build) bool 
 	return err == nil || s.possibleOnceLost(r, d, move)
 }
 
+// timely reports whether the decision could be made on the record as it is, by the
+// person who made it. Nothing is stored.
+func (s *Service) timely(r ledger.Record, d ledger.Decision, move build) bool {
+	return (d.Version == r.Version || onlyLost(r) && r.Version == d.Version+1) && s.possible(r, d, move)
+}
+
 // possibleOnceLost reports whether the decision is possible exactly because the
 // executor's deadline has passed. Nothing is stored.
 func (s *Service) possibleOnceLost(r ledger.Record, d ledger.Decision, move build) bool {

@@ -35,7 +35,13 @@ const (
 	NothingToLookUp   Code = "nothing_to_reconcile"
 	NoArguments       Code = "no_arguments"
 	ToolNotConfigured Code = "tool_not_configured"
+	NoCompensation    Code = "no_compensation"
+	RunDriven         Code = "run_driven"
+	RunEnded          Code = "run_ended"
+	RunExists         Code = "run_exists"
 	LookUpFailed      Code = "look_up_failed"
+	ToolUnreachable   Code = "tool_unreachable"
+	RunNotStarted     Code = "run_not_started"
 	Unavailable       Code = "unavailable"
 	OutcomeUnknown    Code = "outcome_unknown"
 	CorruptRecord     Code = "corrupt_record"
@@ -66,7 +72,11 @@ var codes = []CodeInfo{
 	{NotAllowed, http.StatusConflict, "Not possible in this state", "This can't be decided in the call's state. Nothing was changed; record says where the call stands."},
 	{NothingToLookUp, http.StatusConflict, "Nothing to look up", "The call is not unknown, or its executor may still be at work. The look-up was not asked and nothing was changed."},
 	{NoArguments, http.StatusConflict, "The arguments are not stored", "The turn that holds the call's arguments can't be found, and the tool's look-up needs them. Nothing was changed; resolve the call instead."},
-	{ToolNotConfigured, http.StatusConflict, "No function for this tool", "This deployment maps no function to the call's tool, so its look-up can't be asked. Nothing was changed; resolve the call instead."},
+	{ToolNotConfigured, http.StatusConflict, "No function for this tool", "This deployment has no function that serves the call's tool, so it can be asked neither for a look-up nor for an undo. Nothing was changed; resolve the call instead, or undo its effect at the receiver."},
+	{NoCompensation, http.StatusConflict, "The tool can't undo", "The tool declares no compensation, so no undo was asked for. Nothing was changed; undo the effect at the receiver, or by another call."},
+	{RunDriven, http.StatusConflict, "The run has a driver", "The execution that the run names is running. Nothing was changed: there is nothing to resume."},
+	{RunEnded, http.StatusConflict, "The run has ended", "A run that has succeeded or failed is not resumed. Nothing was changed; start another run."},
+	{RunExists, http.StatusConflict, "There is a run of this id", "A run of this id was started with another input. Nothing was changed: choose another run_id, or send the input that it was started with."},
 	{BodyTooLarge, http.StatusRequestEntityTooLarge, "The body is too large", "At most 256 KiB are read. Nothing was changed."},
 	{UnsupportedMedia, http.StatusUnsupportedMediaType, "Not JSON", "Send application/json. Nothing was changed."},
 	{InvalidRequest, http.StatusUnprocessableEntity, "The request is not valid", "Every wrong field is named in errors. Nothing was changed: correct them and send the request again."},
@@ -75,8 +85,10 @@ var codes = []CodeInfo{
 	{Internal, http.StatusInternalServerError, "The service failed", "Nothing is known: read the call before deciding again."},
 	{CorruptRecord, http.StatusInternalServerError, "The stored record can't be read", "Nothing may run on it, and its effect is unknown. Nothing was changed. If a newer version wrote it, ask that version; otherwise the stored item has to be repaired."},
 	{LookUpFailed, http.StatusBadGateway, "The look-up gave no answer", "The tool's function did not answer and the record is as it was. The look-up only reads, so it may be asked again."},
+	{ToolUnreachable, http.StatusBadGateway, "The tool's function gave no answer", "The function was asked what it can do, and gave no answer. No undo was asked for, and nothing was changed. Try again."},
 	{Unavailable, http.StatusServiceUnavailable, "The ledger can't be reached", "Nothing was changed. Try again."},
 	{OutcomeUnknown, http.StatusServiceUnavailable, "It is not known whether the decision was stored", "The decision, or what a look-up found, may or may not stand; the tool was not run. Send the same request again with the same Idempotency-Key, or read the call. Without a key a repeat is answered 409 if the decision stands, and wakes the run."},
+	{RunNotStarted, http.StatusServiceUnavailable, "It is not known whether the run goes on", "The run may be stored already, and its execution may run or not. Send the same request again: it starts at most one. If the run is stored and nothing drives it, the sweeper starts it."},
 }
 
 // Codes returns the closed table of codes, ordered by status.
@@ -108,6 +120,12 @@ type Problem struct { //nolint:errname // RFC 9457 calls it a problem, and so do
 	Errors    []FieldError `json:"errors,omitempty" doc:"Every wrong field"`
 	Record    *Record      `json:"record,omitempty" doc:"The record that stands, on a conflict"`
 	DecidedBy *DecidedBy   `json:"decided_by,omitempty" doc:"Who brought the call where it stands, on a conflict; absent if nobody has decided or settled it"`
+
+	// Undo is nil where the request met no open undo.
+	Undo *UndoCall `json:"undo,omitempty" doc:"The undo that the request met as the latest decision on the call, as it stands"`
+
+	// NotBefore is "" where waiting alone does not make the request possible.
+	NotBefore string `json:"not_before,omitempty" format:"date-time" doc:"After this the request may be possible"`
 
 	// RunWaiting is "" where the call was not met.
 	RunWaiting RunWaiting `json:"run_waiting,omitempty" enum:"woken,not waiting,no longer waiting,not woken yet,still waiting for a decision" doc:"What became of the parked run of the call that the request met"`
@@ -180,6 +198,10 @@ func (v *invalid) problem() error {
 	if len(*v) == 0 {
 		return nil
 	}
+	return v.list()
+}
+
+func (v *invalid) list() *Problem {
 	var names []string
 	for _, f := range *v {
 		names = append(names, f.Location)

@@ -2,15 +2,12 @@ package operator
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 
-	"github.com/onceward/onceward/internal/runs"
+	"github.com/onceward/onceward/internal/toolcall"
 	"github.com/onceward/onceward/middleware/ledger"
-	"github.com/onceward/onceward/middleware/once"
 )
 
 // Inquiry asks a call's look-up what became of it. Reason and ExpectedVersion
@@ -64,23 +61,21 @@ func (s *Service) Reconcile(ctx context.Context, id Identity, in Inquiry) (Recon
 		return Reconciled{}, s.rung(ctx, before, s.conflict(before, in.ExpectedVersion, true))
 	}
 	if !s.canLook(before) {
-		p := problem(NothingToLookUp, standing(before))
+		p := problem(NothingToLookUp, nothingToLookUp(before))
 		p.Record, p.DecidedBy = viewOf(before, s.cfg.Now()), winner(before)
 		return Reconciled{}, s.rung(ctx, before, p)
 	}
-	payload, err := s.envelope(ctx, before)
-	if err != nil {
-		return Reconciled{}, err
-	}
 	asked := s.cfg.Now()
-	looked, invokeErr := s.invoke(ctx, before.Tool, payload)
+	looked, invokeErr := s.look(ctx, before)
 	switch {
-	case errors.Is(invokeErr, ErrNoTool):
+	case errors.Is(invokeErr, toolcall.ErrUnread):
+		return Reconciled{}, problem(Unavailable, "the call's turn or run could not be read").because(invokeErr)
+	case errors.Is(invokeErr, toolcall.ErrNoTool):
 		return Reconciled{}, s.rung(ctx, before, problem(ToolNotConfigured, "").because(invokeErr))
-	case looked.Code == needsArguments:
+	case looked.Code == toolcall.NeedsArguments:
 		return Reconciled{}, s.rung(ctx, before, problem(NoArguments, ""))
 	}
-	s.noteAsked(ctx, id, before, in.Reason)
+	s.noteAsked(ctx, before, id.Actor, in.Reason)
 	after, err := s.load(ctx, key)
 	if p, ok := errors.AsType[*Problem](err); ok && p.Code == Unavailable {
 		return Reconciled{}, problem(OutcomeUnknown, "the look-up was asked, and what it found could not be read").because(err)
@@ -97,75 +92,46 @@ func (s *Service) Reconcile(ctx context.Context, id Identity, in Inquiry) (Recon
 	return Reconciled{Record: *viewOf(after, s.cfg.Now()), LookUp: looked, Settled: !s.canLook(after), RunWaiting: s.wake(ctx, after, asked)}, nil
 }
 
-// needsArguments is how a function refuses a look-up that can't be made by key.
-const needsArguments = "missing_arguments"
-
-// canLook reports whether a look-up is the call's next step.
+// canLook reports whether a look-up is the call's next step. An undo has none, and
+// while one is open it is the undo that brings the call further.
 func (s *Service) canLook(r ledger.Record) bool {
-	return r.Next(s.cfg.Now(), true, ledger.Pause) == ledger.Look
+	_, _, isUndo := r.Key.UndoOf()
+	return !isUndo && !r.Flags.Has(ledger.UndoOpen) && r.Next(s.cfg.Now(), true, ledger.Pause) == ledger.Look
 }
 
-// envelope asks with the arguments of the stored turn, since the ledger holds
-// only their fingerprint, and on behalf of the run's own principal: a look-up is
-// authorised as the call was.
-func (s *Service) envelope(ctx context.Context, r ledger.Record) ([]byte, error) {
-	turn, err := s.turn(ctx, r)
-	if err != nil {
-		return nil, problem(Unavailable, "the call's turn could not be read").because(err)
+func nothingToLookUp(r ledger.Record) string {
+	switch _, _, isUndo := r.Key.UndoOf(); {
+	case r.Flags.Has(ledger.UndoOpen):
+		return "an undo of the call is open, and has just been carried on; " + standing(r)
+	case isUndo && r.Status == ledger.Indeterminate:
+		return "an undo has no look-up: look at the receiver and resolve it; " + standing(r)
 	}
-	call := once.CallPart{ID: r.Key.CallID, Tool: r.Tool, Turn: r.Turn, Attempt: max(r.Attempt.Number, 1)}
-	if i := slices.IndexFunc(turn.Calls, func(c runs.Call) bool { return c.ID == call.ID && c.Tool == call.Tool }); i >= 0 {
-		call.ArgumentsJSON = turn.Calls[i].Arguments
-	} // without them a look-up by key still works; any other is refused by its function
-	run, err := s.cfg.Runs.Load(ctx, runs.ID{Tenant: r.Key.Tenant, Run: r.Key.RunID})
+	return standing(r)
+}
+
+// look asks the call's look-up, in a time that leaves some for reading what it
+// stored.
+func (s *Service) look(ctx context.Context, r ledger.Record) (LookUp, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	answer, err := s.caller().Reconcile(ctx, r)
 	if err != nil {
-		return nil, problem(Unavailable, "the call's run could not be read").because(err)
+		return LookUp{Status: "no answer"}, err
 	}
-	input, err := runs.ParseInput(run.Input)
-	if err != nil {
-		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "the run's input names no principal; asking without one", slog.String("key_hash", r.Key.Short()))
-	}
-	payload, err := json.Marshal(once.Envelope{
-		Onceward: once.EnvelopeVersion, Mode: once.ModeReconcile, Tenant: r.Key.Tenant, Reply: once.ReplyBrief,
-		Run:       once.RunPart{ID: r.Key.RunID, StartedAt: run.StartedAt, Agent: r.Agent},
-		Call:      call,
-		Principal: once.PrincipalPart{Subject: input.Subject, Permissions: input.Permissions},
-	})
-	if err != nil {
-		return nil, problem(Internal, "").because(err)
-	}
-	return payload, nil
+	return LookUp{Status: answer.Status, Code: answer.Code, Message: answer.Message}, nil
 }
 
 // noteAsked leaves who asked. It is evidence only, so a failure stops nothing.
-func (s *Service) noteAsked(ctx context.Context, id Identity, r ledger.Record, reason string) {
+func (s *Service) noteAsked(ctx context.Context, r ledger.Record, by, reason string) {
 	text := "asked for a look-up"
 	if reason != "" {
 		text += ": " + reason
 	}
-	move, err := r.Note(ledger.Stamp{At: s.cfg.Now(), WriteID: s.cfg.NewID()}, ledger.Entry{Kind: ledger.Note, By: id.Actor, Reason: text, Before: r.State().String(), After: r.State().String()})
+	move, err := r.Note(s.stamp(), ledger.Entry{Kind: ledger.Note, By: by, Reason: text, Before: r.State().String(), After: r.State().String()})
 	if err == nil {
 		_, err = s.cfg.Store.Apply(ctx, move)
 	}
 	if err != nil {
 		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "note not stored", slog.String("key_hash", r.Key.Short()), slog.Any("error", err))
 	}
-}
-
-func (s *Service) invoke(ctx context.Context, tool string, payload []byte) (LookUp, error) {
-	ctx, cancel := s.bounded(ctx) // what it stored is read in the time that stays
-	defer cancel()
-	raw, err := s.cfg.Tools.Invoke(ctx, tool, payload)
-	if err != nil {
-		return LookUp{Status: "no answer"}, err
-	}
-	var answer struct {
-		Onceward int              `json:"onceward"`
-		Status   string           `json:"status"`
-		Error    once.AnswerError `json:"error"`
-	}
-	if err := json.Unmarshal(raw, &answer); err != nil || answer.Onceward != once.EnvelopeVersion || answer.Status == "" {
-		return LookUp{Status: "no answer"}, fmt.Errorf("operator: the function's answer is not one of version %d: %w", once.EnvelopeVersion, errors.Join(err, ledger.ErrInvalid))
-	}
-	return LookUp{Status: answer.Status, Code: answer.Error.Code, Message: answer.Error.Message}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/onceward/onceward/internal/operator"
+	"github.com/onceward/onceward/internal/toolcall"
 	"github.com/onceward/onceward/middleware/ledger"
 	"github.com/onceward/onceward/middleware/once"
 )
@@ -162,7 +163,7 @@ func TestAFunctionWithoutAnAnswerIsNotAFinding(t *testing.T) {
 		"no answer":    func() ([]byte, error) { return nil, errors.New("timeout") },
 		"garbled":      func() ([]byte, error) { return []byte(`{"onceward":1`), nil },
 		"not ours":     func() ([]byte, error) { return []byte(`{"status":"completed"}`), nil },
-		"no such tool": func() ([]byte, error) { return nil, operator.ErrNoTool },
+		"no such tool": func() ([]byte, error) { return nil, toolcall.ErrNoTool },
 	} {
 		b := newBench(t)
 		r := b.unknown(t, "c1")

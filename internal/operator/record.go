@@ -24,6 +24,7 @@ type Record struct {
 	Version      int64     `json:"version" doc:"Counts moves; a decision names it as expected_version"`
 	Summary      string    `json:"summary" doc:"The arguments, redacted"`
 	Permission   string    `json:"permission,omitempty" doc:"What the authorisation decided"`
+	Undoes       string    `json:"undoes,omitempty" doc:"The key of the call that this one undoes; present on an undo's own record"`
 	FollowsKey   string    `json:"follows_key,omitempty" doc:"The call that this one answers as"`
 	CreatedAt    time.Time `json:"created_at"`
 	WaitingSince string    `json:"waiting_since,omitempty" format:"date-time" doc:"Since when it needs somebody; absent when it does not"`
@@ -57,6 +58,7 @@ type Approval struct {
 // Undo says how often an undo was asked for.
 type Undo struct {
 	Number  int    `json:"number"`
+	Key     string `json:"key" doc:"Of the latest one, which is a call of its own"`
 	Open    bool   `json:"open"`
 	AskedAt string `json:"asked_at,omitempty" format:"date-time"`
 }
@@ -90,20 +92,23 @@ type Why string
 // The reasons, the most urgent first.
 const (
 	WhyContradicted Why = "contradicted"      // a late outcome says what the status denies
+	WhyUndoOpen     Why = "undo_open"         // an undo was asked for and has not ended
 	WhyUnknown      Why = "unknown_outcome"   // it may or may not have taken effect
 	WhyOverdue      Why = "executor_overdue"  // its executor did not report in time
 	WhyInFlight     Why = "in_flight"         // its executor may be at work: nobody is needed yet
 	WhyApproval     Why = "awaiting_approval" // it has not run
 	WhyApproved     Why = "approved"          // it may run, and has not: nobody is needed yet
-	WhyUndoOpen     Why = "undo_open"         // an undo was asked for and has not ended
 	WhyGranted      Why = "unused_grant"      // one more attempt was granted and not used
 	WhyNotWoken     Why = "run_not_woken"     // settled, or free to go on, and its parked run is not woken yet
 	WhyUnreadable   Why = "unreadable"        // its record or a parked run's wait is stored and can't be read
 )
 
 func whyOf(r ledger.Record, now time.Time) Why {
-	if r.Flags.Has(ledger.Contradicted) {
+	switch {
+	case r.Flags.Has(ledger.Contradicted):
 		return WhyContradicted
+	case r.Flags.Has(ledger.UndoOpen):
+		return WhyUndoOpen
 	}
 	switch r.Status {
 	case ledger.Indeterminate:
@@ -120,10 +125,7 @@ func whyOf(r ledger.Record, now time.Time) Why {
 		return WhyApproval
 	case ledger.Completed, ledger.Failed, ledger.Compensated, ledger.Follower, ledger.None:
 	}
-	switch {
-	case r.Flags.Has(ledger.UndoOpen):
-		return WhyUndoOpen
-	case r.Flags.Has(ledger.Granted):
+	if r.Flags.Has(ledger.Granted) {
 		return WhyGranted
 	}
 	return ""
@@ -136,6 +138,9 @@ func viewOf(r ledger.Record, now time.Time) *Record {
 		Summary: r.Summary, Permission: r.Permission, FollowsKey: r.Owner, CreatedAt: r.CreatedAt.UTC(), WaitingSince: stamp(r.WaitsSince), Why: whyOf(r, now),
 		Attempt: r.Attempt.Number, ExternalID: r.Outcome.ExternalID, ResultBytes: max(len(r.Outcome.Result), r.Outcome.Ref.Bytes),
 	}
+	if owner, _, isUndo := r.Key.UndoOf(); isUndo {
+		v.Undoes = owner.String()
+	}
 	if v.Flags == nil {
 		v.Flags = []string{}
 	}
@@ -143,7 +148,7 @@ func viewOf(r ledger.Record, now time.Time) *Record {
 		v.Approval = &Approval{By: r.Approval.By, At: stamp(r.Approval.At), ExpiresAt: stamp(r.Approval.ExpiresAt)}
 	}
 	if r.Undo.N > 0 {
-		v.Undo = &Undo{Number: r.Undo.N, Open: r.Flags.Has(ledger.UndoOpen), AskedAt: stamp(r.Undo.AskedAt)}
+		v.Undo = &Undo{Number: r.Undo.N, Key: r.Key.Undo(r.Undo.N).String(), Open: r.Flags.Has(ledger.UndoOpen), AskedAt: stamp(r.Undo.AskedAt)}
 	}
 	if !r.Attempt.StartedAt.IsZero() {
 		v.Executor = &Executor{StartedAt: stamp(r.Attempt.StartedAt), Deadline: stamp(r.Attempt.Deadline), QuietAfter: stamp(r.Attempt.QuietAfter), RequestID: r.Attempt.RequestID}

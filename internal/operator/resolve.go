@@ -40,9 +40,9 @@ func (s *Service) Resolve(ctx context.Context, id Identity, in Resolution) (Deci
 		return Decided{}, err
 	}
 	said := []any{in.Outcome, in.Reason, in.ExpectedVersion, string(what.Result), in.ExternalID, in.AllowRetry}
-	return s.decide(ctx, id, "resolve", in.Command, said, func(r ledger.Record, st ledger.Stamp, d ledger.Decision) (ledger.Move, error) {
+	return s.decide(ctx, id, verb{name: "resolve", move: func(r ledger.Record, st ledger.Stamp, d ledger.Decision) (ledger.Move, error) {
 		return r.Resolve(st, d, what)
-	})
+	}}, in.Command, said)
 }
 
 // settlement checks the resolution and names every wrong field in one problem.

@@ -35,7 +35,7 @@ func (s *Service) wake(ctx context.Context, r ledger.Record, since time.Time) Ru
 	if r.Next(s.cfg.Now(), false, ledger.Pause) == ledger.Park {
 		return StillWaiting
 	}
-	ringer := ringer{s: s, how: map[string]string{}, unknown: map[string]bool{}, confirmed: map[string]bool{}}
+	ringer := newRinger(s)
 	_, err := backoff.Retry(ctx, func() (bool, error) { return true, ringer.round(ctx, r.Key) }, s.patience(ctx)...)
 	if err != nil {
 		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "not every bell was confirmed; any further request on the call rings again", slog.String("key_hash", r.Key.Short()), slog.Any("error", err))
@@ -43,8 +43,8 @@ func (s *Service) wake(ctx context.Context, r ledger.Record, since time.Time) Ru
 	return ringer.report(since)
 }
 
-// rung rings for a call that a request met and was refused on: whoever decided
-// may have died before the bells. The problem says what became of the run.
+// rung carries on and rings for a call that a request met and was refused on:
+// whoever decided may have died before that. The problem says what came of it.
 func (s *Service) rung(ctx context.Context, r ledger.Record, err error) error {
 	p, ok := errors.AsType[*Problem](err)
 	if !ok {
@@ -52,7 +52,11 @@ func (s *Service) rung(ctx context.Context, r ledger.Record, err error) error {
 	}
 	ctx, cancel := outliving(ctx)
 	defer cancel()
-	p.RunWaiting = s.wake(ctx, r, decidedAt(r))
+	went := s.goOn(ctx, r, 0, decidedAt(r))
+	p.RunWaiting, p.Undo = went.run, went.undo
+	if p.Record != nil {
+		p.Record = viewOf(went.record, s.cfg.Now())
+	}
 	p.say(runSays[p.RunWaiting])
 	return p
 }
@@ -96,6 +100,10 @@ type ringer struct {
 	how       map[string]string // by wait id
 	unknown   map[string]bool   // rung, and no answer came
 	confirmed map[string]bool
+}
+
+func newRinger(s *Service) *ringer {
+	return &ringer{s: s, how: map[string]string{}, unknown: map[string]bool{}, confirmed: map[string]bool{}}
 }
 
 // round reads the waits once, rings what has not been answered and confirms

@@ -44,19 +44,21 @@ const (
 // Run is a run as people may see it: no arguments, no results, no tokens, and
 // nothing of its principal.
 type Run struct {
-	ID         string    `json:"id"`
-	Agent      string    `json:"agent"`
-	Status     RunStatus `json:"status" enum:"running,awaiting_reconciliation,awaiting_approval,succeeded,failed" doc:"awaiting_reconciliation: under the policy pause, while a call of the open turn is unknown or its executor overdue; awaiting_approval: while one may not start before it is approved"`
-	StartedAt  string    `json:"started_at" format:"date-time"`
-	EndedAt    string    `json:"ended_at,omitempty" format:"date-time" doc:"Absent until it has ended"`
-	Failure    *Failure  `json:"failure,omitempty" doc:"Present if it has failed"`
-	Policy     string    `json:"policy" enum:"pause,tell,fail" doc:"What the run does about a call whose outcome stays unknown"`
-	Generation int       `json:"generation" doc:"Counts the executions that have driven it"`
-	Driver     string    `json:"driver" doc:"The name of the execution that drives it, or did last"`
-	OpenTurn   int       `json:"open_turn,omitempty" doc:"The turn whose calls are under way; absent between turns and after the end"`
-	WaitingOn  []Awaited `json:"waiting_on" nullable:"false" doc:"The calls of the open turn that need somebody. Under the policies tell and fail the run does not wait for an unknown one."`
-	Turns      []Turn    `json:"turns" nullable:"false" doc:"The newest last"`
-	NextCursor string    `json:"next_cursor,omitempty" doc:"Opaque; leads to the turns before these, and is absent where there are none"`
+	ID          string      `json:"id"`
+	Agent       string      `json:"agent"`
+	Status      RunStatus   `json:"status" enum:"running,awaiting_reconciliation,awaiting_approval,succeeded,failed" doc:"awaiting_reconciliation: under the policy pause, while a call of the open turn is unknown or its executor overdue; awaiting_approval: while one may not start before it is approved"`
+	StartedAt   string      `json:"started_at" format:"date-time"`
+	EndedAt     string      `json:"ended_at,omitempty" format:"date-time" doc:"Absent until it has ended"`
+	Failure     *Failure    `json:"failure,omitempty" doc:"Present if it has failed"`
+	Policy      string      `json:"policy" enum:"pause,tell,fail" doc:"What the run does about a call whose outcome stays unknown"`
+	Generation  int         `json:"generation" doc:"Counts the executions that have driven it"`
+	Driver      string      `json:"driver" doc:"The name of the execution that drives it, or did last"`
+	DriverState DriverState `json:"driver_state,omitempty" enum:"missing,running,succeeded,failed,timed_out,aborted,unknown" doc:"Where that execution stands, looked up just now: missing if it has never been started, unknown if it could not be looked at. Absent once the run has ended"`
+	WhatToDo    string      `json:"what_to_do,omitempty" doc:"Present if nothing drives the run"`
+	OpenTurn    int         `json:"open_turn,omitempty" doc:"The turn whose calls are under way; absent between turns and after the end"`
+	WaitingOn   []Awaited   `json:"waiting_on" nullable:"false" doc:"The calls of the open turn that need somebody. Under the policies tell and fail the run does not wait for an unknown one."`
+	Turns       []Turn      `json:"turns" nullable:"false" doc:"The newest last"`
+	NextCursor  string      `json:"next_cursor,omitempty" doc:"Opaque; leads to the turns before these, and is absent where there are none"`
 }
 
 // Failure is how a failed run ended.
@@ -91,6 +93,10 @@ func (s *Service) Run(ctx context.Context, id Identity, q RunQuery) (Run, error)
 	if err != nil {
 		return Run{}, err
 	}
+	run, driver, err := s.lookAtDriver(ctx, run)
+	if err != nil {
+		return Run{}, unreadableRun("the run", err)
+	}
 	page, err := s.turnsOf(ctx, run, before, q.Limit)
 	if err != nil {
 		return Run{}, err
@@ -100,6 +106,9 @@ func (s *Service) Run(ctx context.Context, id Identity, q RunQuery) (Run, error)
 		return Run{}, err
 	}
 	v := runOf(run)
+	if !run.Ended() {
+		v.DriverState, v.WhatToDo = driver, driverToDo(driver)
+	}
 	v.NextCursor = seal(q.scope(id), page.next)
 	for _, turn := range page.shown {
 		v.Turns = append(v.Turns, turnOf(turn, calls[turn.Number]))
@@ -170,7 +179,7 @@ func (s *Service) turnsOf(ctx context.Context, run runs.Run, before, limit int) 
 		end = run.Turn + 1
 	}
 	from := max(end-limit, 1)
-	turns, err := s.cfg.Runs.Turns(ctx, run.Key(), from)
+	turns, err := s.cfg.Runs.Turns(ctx, run.Key(), from, 0)
 	if err != nil {
 		return turnPage{}, unreadableRun("a turn of the run", err)
 	}
@@ -202,18 +211,14 @@ func (s *Service) turnsOf(ctx context.Context, run runs.Run, before, limit int) 
 
 func runOf(run runs.Run) Run {
 	v := Run{
-		ID: run.ID, Agent: run.Agent, Status: RunRunning, StartedAt: stamp(run.StartedAt), EndedAt: stamp(run.EndedAt), Policy: string(run.Policy),
+		ID: run.ID, Agent: run.Agent, Status: statusOf(run), StartedAt: stamp(run.StartedAt), EndedAt: stamp(run.EndedAt), Policy: string(run.Policy),
 		Generation: run.Generation, Driver: run.Driver, WaitingOn: []Awaited{}, Turns: []Turn{},
 	}
 	if v.Policy == "" {
 		v.Policy = string(ledger.Pause)
 	}
-	switch run.Status {
-	case runs.Succeeded:
-		v.Status = RunSucceeded
-	case runs.Failed:
-		v.Status, v.Failure = RunFailed, &Failure{Error: run.Failure.Error, Cause: ledger.Shorten(run.Failure.Cause, maxShownCause)}
-	case runs.Running:
+	if run.Status == runs.Failed {
+		v.Failure = &Failure{Error: run.Failure.Error, Cause: ledger.Shorten(run.Failure.Cause, maxShownCause)}
 	}
 	return v
 }

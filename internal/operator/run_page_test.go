@@ -134,9 +134,9 @@ func (c *counted) Load(ctx context.Context, key ledger.Key) (ledger.Record, erro
 }
 
 // through is the service with another store or other runs.
-func (s *story) through(t *testing.T, store ledger.Store, from operator.Runs) *operator.Service {
+func (s *story) through(t *testing.T, store ledger.Store, from runs.Store) *operator.Service {
 	t.Helper()
-	service, err := operator.New(operator.Config{Store: store, Waits: s.store, Runs: from, Bell: s.bell, Tools: s.tools, Now: func() time.Time { return s.now }})
+	service, err := operator.New(operator.Config{Store: store, Waits: s.store, Runs: from, Bell: s.bell, Tools: s.tools, Launcher: noLauncher{}, Now: func() time.Time { return s.now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,8 +218,8 @@ func (b brokenRuns) Load(ctx context.Context, id runs.ID) (runs.Run, error) {
 	return r, errors.Join(err, b.load)
 }
 
-func (b brokenRuns) Turns(ctx context.Context, id runs.ID, from int) ([]runs.Turn, error) {
-	turns, err := b.Store.Turns(ctx, id, from)
+func (b brokenRuns) Turns(ctx context.Context, id runs.ID, from, to int) ([]runs.Turn, error) {
+	turns, err := b.Store.Turns(ctx, id, from, to)
 	return turns, errors.Join(err, b.turns)
 }
 

@@ -240,7 +240,7 @@ func TestARunThatIsNotTheTenantsDoesNotExist(t *testing.T) {
 
 // leakyRuns answers any question with the same run.
 type leakyRuns struct {
-	operator.Runs
+	runs.Store
 	run runs.Run
 }
 

@@ -18,13 +18,17 @@ const maxShownResult = 1 << 20
 // Detail is all there is to see of a call.
 type Detail struct {
 	Record
+	UndoCall   *UndoCall       `json:"undo_call,omitempty" doc:"The latest undo that was asked for, as its own record says"`
 	Decisions  []Entry         `json:"decisions" nullable:"false" doc:"By people, the oldest first"`
 	Evidence   []Entry         `json:"evidence" nullable:"false" doc:"What arrived without changing the status, the oldest first"`
 	Result     json.RawMessage `json:"result,omitempty" doc:"What the tool returned; absent if there is none or it was not kept"`
 	ResultKept bool            `json:"result_kept" doc:"True only if the call took effect and its result is kept and shown"`
 	Heard      *Heard          `json:"heard,omitempty" doc:"What the model heard; absent while it has not heard anything"`
 	Waits      []Wait          `json:"waits" nullable:"false" doc:"Parked runs, the oldest first"`
-	WhatToDo   string          `json:"what_to_do,omitempty" doc:"Present while a parked run could go on and is not woken yet, or its wait can't be read"`
+	WhatToDo   string          `json:"what_to_do,omitempty" doc:"Present while an undo is open, while a parked run could go on and is not woken yet, and if its wait or an older entry of its history can't be read"`
+
+	// HistoryIncomplete is false where everything is shown.
+	HistoryIncomplete bool `json:"history_incomplete,omitempty" doc:"True if an older decision or piece of evidence can't be read; those that the record holds are shown"`
 }
 
 // Heard is what the model heard of the call when its turn was closed.
@@ -64,11 +68,14 @@ func (s *Service) detail(ctx context.Context, r ledger.Record) (Detail, error) {
 		return problem(Unavailable, "the call's "+what+" could not be read").because(err)
 	}
 	d := Detail{Record: *viewOf(r, s.cfg.Now()), Waits: []Wait{}}
-	decisions, evidence, err := s.history(ctx, r)
+	past, err := s.history(ctx, r)
 	if err != nil {
 		return Detail{}, unreadable("history", err)
 	}
-	d.Decisions, d.Evidence = entriesOf(decisions, true), entriesOf(evidence, false)
+	d.Decisions, d.Evidence, d.HistoryIncomplete = entriesOf(past.decisions, true), entriesOf(past.evidence, false), past.unreadable
+	if r.Undo.N > 0 {
+		d.UndoCall = s.undoCall(ctx, &undoing{s: s, owner: r}, r.Undo.N)
+	}
 	if d.Result, d.ResultKept, err = s.result(ctx, r); err != nil {
 		return Detail{}, unreadable("result", err)
 	}
@@ -82,35 +89,62 @@ func (s *Service) detail(ctx context.Context, r ledger.Record) (Detail, error) {
 	for _, w := range waits {
 		d.Waits = append(d.Waits, Wait{Execution: w.Execution, ParkedAt: stamp(w.ParkedAt), RungAt: stamp(w.RungAt), How: w.How})
 	}
-	needsNobody := !r.NeedsSomebody(s.cfg.Now())
-	if broken {
-		d.WhatToDo = repairWait
-		if needsNobody {
-			d.Why = WhyUnreadable
-		}
-	}
-	if s.sleeps(r, waits) {
-		d.WhatToDo = strings.TrimSpace(wakeIt + " " + d.WhatToDo)
-		if needsNobody {
-			d.Why = WhyNotWoken
-		}
-	}
+	d.advise(r, !r.NeedsSomebody(s.cfg.Now()), broken, s.sleeps(r, waits))
 	return d, nil
 }
 
-func (s *Service) history(ctx context.Context, r ledger.Record) (decisions, evidence []ledger.Entry, err error) {
+// advise says what to do. Why it needs somebody is what cannot be seen of its
+// record, where the record itself needs nobody.
+func (d *Detail) advise(r ledger.Record, needsNobody, brokenWait, sleeps bool) {
+	var words []string
+	if sleeps {
+		words = append(words, wakeIt)
+	}
+	if brokenWait {
+		words = append(words, repairWait)
+	}
+	if r.Flags.Has(ledger.UndoOpen) {
+		words = append(words, d.UndoCall.WhatToDo)
+	}
+	if d.HistoryIncomplete {
+		words = append(words, repairHistory)
+	}
+	d.WhatToDo = strings.Join(words, " ")
+	switch {
+	case !needsNobody:
+	case sleeps:
+		d.Why = WhyNotWoken
+	case brokenWait:
+		d.Why = WhyUnreadable
+	}
+}
+
+// past is what was decided and observed of a call.
+type past struct {
+	decisions, evidence []ledger.Entry
+	unreadable          bool // there are older entries than these, which can't be read
+}
+
+func (s *Service) history(ctx context.Context, r ledger.Record) (past, error) {
+	held := past{decisions: r.Decisions, evidence: r.Evidence}
 	if s.cfg.History == nil {
-		return r.Decisions, r.Evidence, nil
+		return held, nil
 	}
 	all, err := s.cfg.History.History(ctx, r.Key)
+	if errors.Is(err, ledger.ErrCorrupt) { // one bad entry must not hide the call
+		s.cfg.Log.LogAttrs(ctx, slog.LevelError, "an older entry of a call's history can't be read", slog.String("key_hash", r.Key.Short()), slog.Any("error", err))
+		held.unreadable = true
+		return held, nil
+	}
+	var whole past
 	for _, entry := range all {
 		if slices.Contains(byPeople, entry.Kind) {
-			decisions = append(decisions, entry)
+			whole.decisions = append(whole.decisions, entry)
 		} else {
-			evidence = append(evidence, entry)
+			whole.evidence = append(whole.evidence, entry)
 		}
 	}
-	return decisions, evidence, err
+	return whole, err
 }
 
 // byPeople are the events that decisions are kept under.
@@ -139,6 +173,9 @@ func (s *Service) result(ctx context.Context, r ledger.Record) (result json.RawM
 
 // heard returns nil while the model has heard nothing of the call.
 func (s *Service) heard(ctx context.Context, r ledger.Record) (*Heard, error) {
+	if _, _, isUndo := r.Key.UndoOf(); isUndo {
+		return nil, nil //nolint:nilnil // no model asks for an undo
+	}
 	turn, err := s.turn(ctx, r)
 	if err != nil {
 		return nil, err
@@ -154,7 +191,7 @@ func (s *Service) heard(ctx context.Context, r ledger.Record) (*Heard, error) {
 // turn returns the turn that the call belongs to, or the zero Turn. A call that
 // was closed unseen does not know its turn: the turn knows its calls.
 func (s *Service) turn(ctx context.Context, r ledger.Record) (runs.Turn, error) {
-	turns, err := s.cfg.Runs.Turns(ctx, runs.ID{Tenant: r.Key.Tenant, Run: r.Key.RunID}, max(r.Turn, 1))
+	turns, err := s.cfg.Runs.Turns(ctx, runs.ID{Tenant: r.Key.Tenant, Run: r.Key.RunID}, max(r.Turn, 1), r.Turn)
 	if err != nil {
 		return runs.Turn{}, err
 	}

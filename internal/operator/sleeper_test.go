@@ -252,7 +252,7 @@ func TestASleepingRunOfAnotherTenantIsNotListed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.sleepers(t, 1)
-	service, err := operator.New(operator.Config{Store: leaky{b.store}, Waits: b.store, Runs: b.runs, Bell: b.bell, Tools: b.tools})
+	service, err := operator.New(operator.Config{Store: leaky{b.store}, Waits: b.store, Runs: b.runs, Bell: b.bell, Tools: b.tools, Launcher: noLauncher{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,8 @@ const (
 		"If a newer version wrote it, ask that version; otherwise have the item repaired. The log says what is wrong with it, under this key's hash."
 	repairWait = "A parked run's bell on this call is stored in a form that this version of the service can't read, so that run is not woken. " +
 		"If a newer version wrote it, ask that version; otherwise have the item repaired, and then POST reconcile wakes the run. The log says what is wrong with it, under this key's hash."
+	repairHistory = "An older decision or piece of evidence is stored in a form that this version of the service can't read, so that only those on the record itself are shown. " +
+		"If a newer version wrote it, ask that version; otherwise have the item repaired. The log says what is wrong with it, under this key's hash."
 )
 
 // unreadables returns the items that a store's error names.

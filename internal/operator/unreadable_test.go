@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -84,14 +83,7 @@ func (n newer) Unsettled(ctx context.Context, q ledger.Query) (ledger.Page, erro
 func (b *bench) over(t *testing.T, n newer) {
 	t.Helper()
 	n.Store = b.store
-	var err error
-	b.service, err = operator.New(operator.Config{
-		Store: n, Waits: n, History: b.store, Runs: b.runs, Bell: b.bell, Tools: b.tools,
-		Now: func() time.Time { return b.now }, Log: slog.New(slog.NewJSONHandler(b.log, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.service = b.serviceWith(t, func(cfg *operator.Config) { cfg.Store, cfg.Waits = n, n })
 }
 
 func TestARecordThatCannotBeReadIsListedByItsKeyAndHidesNoOther(t *testing.T) {

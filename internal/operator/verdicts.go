@@ -9,34 +9,20 @@ import (
 // Approve lets a reserved call start. The reason may be empty. Problems as
 // [Service.Resolve].
 func (s *Service) Approve(ctx context.Context, id Identity, c Command) (Decided, error) {
-	return s.rule(ctx, id, "approve", c, false, ledger.Record.Approve)
+	return s.rule(ctx, id, verb{name: "approve", move: ledger.Record.Approve}, c, false)
 }
 
 // Deny ends a reserved call; it never runs. Problems as [Service.Resolve].
 func (s *Service) Deny(ctx context.Context, id Identity, c Command) (Decided, error) {
-	return s.rule(ctx, id, "deny", c, true, ledger.Record.Deny)
+	return s.rule(ctx, id, verb{name: "deny", move: ledger.Record.Deny}, c, true)
 }
 
-// Withdraw takes back the right of a failed call to run again. Problems as
-// [Service.Resolve].
-func (s *Service) Withdraw(ctx context.Context, id Identity, c Command) (Decided, error) {
-	return s.rule(ctx, id, "withdraw", c, true, ledger.Record.Withdraw)
-}
-
-// Acknowledge clears a contradiction that the person has looked at. Problems as
-// [Service.Resolve].
-func (s *Service) Acknowledge(ctx context.Context, id Identity, c Command) (Decided, error) {
-	return s.rule(ctx, id, "acknowledge", c, true, ledger.Record.Acknowledge)
-}
-
-func (s *Service) rule(ctx context.Context, id Identity, verb string, c Command, reasonRequired bool, move build) (Decided, error) {
+func (s *Service) rule(ctx context.Context, id Identity, v verb, c Command, reasonRequired bool) (Decided, error) {
 	if err := id.May(DecideCalls); err != nil {
 		return Decided{}, err
 	}
-	var wrong invalid
-	c.check(&wrong, reasonRequired)
-	if err := wrong.problem(); err != nil {
+	if err := c.checked(reasonRequired); err != nil {
 		return Decided{}, err
 	}
-	return s.decide(ctx, id, verb, c, []any{c.Reason, c.ExpectedVersion}, move)
+	return s.decide(ctx, id, v, c, []any{c.Reason, c.ExpectedVersion})
 }

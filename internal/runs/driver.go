@@ -11,24 +11,28 @@ import (
 	"github.com/onceward/onceward/middleware/ledger"
 )
 
-// Start is what the first driver of a run knows of it.
+// Start is what whoever begins a run knows of it: its first driver, or who starts
+// that.
 type Start struct {
 	ID        ID
 	Agent     string
 	Subject   string
 	Policy    ledger.Policy
 	Input     json.RawMessage
-	Execution string // its own name
+	Execution string // name of the first driver
 	Machine   string // ARN that the next generation is to run on
 	At        time.Time
+
+	ActiveLimit time.Duration
 }
 
-// Begin returns the run that its first driver puts if there is none: the
-// execution names itself.
+// Begin returns the run that is put if there is none. An execution that nobody
+// announced puts it itself, and names itself.
 func Begin(s Start, writeID string) Run {
 	return Run{
 		Tenant: s.ID.Tenant, ID: s.ID.Run, Agent: s.Agent, Subject: s.Subject, StartedAt: s.At, Status: Running, Policy: s.Policy,
-		Generation: 1, Driver: s.Execution, Machine: s.Machine, Version: 1, LastWrite: writeID, Input: slices.Clone(s.Input),
+		Generation: 1, Driver: s.Execution, Machine: s.Machine, Version: 1, LastWrite: writeID, WrittenAt: s.At, Input: slices.Clone(s.Input),
+		ActiveLimit: s.ActiveLimit,
 	}
 }
 
@@ -61,7 +65,8 @@ func ExecutionName(id ID, generation int) string {
 }
 
 // Issued returns the run whose driver is told to call the calls at positions of
-// the turn that is open.
+// the turn that is open. The caller sets Step.IssuedAt, from which the Map's time
+// counts.
 func (r Run) Issued(positions []int, writeID string) Run {
 	r.Progress = slices.Clone(r.Progress)
 	for _, i := range positions {

@@ -55,7 +55,7 @@ func (o Open) request(status string, effect ledger.Effect, reason string) Heard 
 // unknown.
 func (o Open) told() string {
 	r := o.Record
-	if !r.Exists() || r.Status == ledger.Reserved {
+	if !r.Exists() {
 		return Unresolved
 	}
 	switch r.Effect() {
@@ -64,7 +64,7 @@ func (o Open) told() string {
 	case ledger.Undone:
 		return string(ledger.Compensated)
 	case ledger.NoEffect:
-		if !r.Flags.Has(ledger.Retryable) {
+		if r.Settled() && !r.Flags.Has(ledger.Retryable) { // nobody may grant it an attempt any more, or start it
 			return statusFailed
 		}
 	case ledger.Unknown:
@@ -75,5 +75,5 @@ func (o Open) told() string {
 // closedUnseen reports whether the record was made by closing a call that
 // nothing had been written of: it knows neither tool nor arguments.
 func closedUnseen(r ledger.Record) bool {
-	return r.Status == ledger.Failed && r.Fingerprint == "" && r.Attempt.Number == 0
+	return r.Settled() && r.Fingerprint == "" && r.Attempt.Number == 0
 }

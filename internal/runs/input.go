@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/onceward/onceward/middleware/ledger"
 	"github.com/onceward/onceward/statemachines"
@@ -21,13 +22,8 @@ type Input struct {
 	Subject     string
 	Permissions []string
 	Policy      ledger.Policy // "" is pause
+	ActiveLimit time.Duration // of the time that the run is at work; never 0
 	Script      *Script       // nil where a model is asked
-}
-
-// Script stands in for a model: its turns, and its last words.
-type Script struct {
-	Turns  []Proposal
-	Answer string
 }
 
 // The limits of an input, in bytes or entries.
@@ -43,17 +39,18 @@ const (
 //
 //	{"run_id": "run-7Q", "tenant": "acme", "agent": "billing-assistant",
 //	 "principal": {"subject": "user-1", "permissions": ["credits:write"]},
-//	 "tool_policy": {"on_indeterminate": "pause"},
+//	 "tool_policy": {"on_indeterminate": "pause"}, "limits": {"active_seconds": 86400},
 //	 "script": {"turns": [{"says": "…", "calls": [{"id": "toolu_01", "tool": "find_order", "arguments": {}}]}], "answer": "…"}}
 //
-// Only run_id is required. Every wrong field is named in one [ErrBadInput].
+// Only run_id is required. Instead of its turns a script may hold a model's own
+// answers, see [Script]. Every wrong field is named in one [ErrBadInput].
 func ParseInput(raw json.RawMessage) (Input, error) {
 	var p problems
-	var in Input
+	in := Input{ActiveLimit: defaultActive * time.Second}
 	if len(raw) > statemachines.MaxInputBytes {
 		p.add("", "%d bytes: at most %d", len(raw), statemachines.MaxInputBytes)
 	}
-	for _, f := range p.object("", raw, "run_id", "tenant", "agent", "principal", "tool_policy", "script") {
+	for _, f := range p.object("", raw, "run_id", "tenant", "agent", "principal", "tool_policy", "limits", "script") {
 		switch f.Name {
 		case "run_id":
 			in.ID.Run = p.text(f.Path, f.Value, len(raw))
@@ -65,6 +62,8 @@ func ParseInput(raw json.RawMessage) (Input, error) {
 			in.Subject, in.Permissions = p.principal(f)
 		case "tool_policy":
 			in.Policy = p.policy(f)
+		case "limits":
+			in.ActiveLimit = p.limits(f)
 		case "script":
 			in.Script = p.script(f)
 		}
@@ -118,57 +117,19 @@ func (p *problems) policy(of member) ledger.Policy {
 	return policy
 }
 
-func (p *problems) script(of member) *Script {
-	script := &Script{}
-	for _, f := range p.object(of.Path, of.Value, "turns", "answer") {
-		switch f.Name {
-		case "turns":
-			for i, item := range p.list(f.Path, f.Value) {
-				script.Turns = append(script.Turns, p.turn(fmt.Sprintf("%s[%d]", f.Path, i), item))
-			}
-		case "answer":
-			script.Answer = p.text(f.Path, f.Value, MaxSays/2)
-		}
-	}
-	return script
-}
+// The run's time at work, in seconds: a day by default, 30 at most.
+const (
+	defaultActive = 86_400
+	maxActive     = 30 * 86_400
+)
 
-func (p *problems) turn(path string, raw json.RawMessage) Proposal {
-	var turn Proposal
-	for _, f := range p.object(path, raw, "says", "calls") {
-		switch f.Name {
-		case "says":
-			turn.Says = p.text(f.Path, f.Value, MaxSays)
-		case "calls":
-			for i, item := range p.list(f.Path, f.Value) {
-				turn.Calls = append(turn.Calls, p.call(fmt.Sprintf("%s[%d]", f.Path, i), item))
-			}
+func (p *problems) limits(of member) time.Duration {
+	active := defaultActive
+	for _, f := range p.object(of.Path, of.Value, "active_seconds") {
+		active = 0 // null is no number either
+		if json.Unmarshal(f.Value, &active) != nil || active < 1 || active > maxActive {
+			p.add(f.Path, "want a whole number from 1 to %d", maxActive)
 		}
 	}
-	if len(turn.Calls) == 0 {
-		p.add(path+".calls", "want at least one call")
-	}
-	return turn
-}
-
-// call takes an id as it is, however malformed: a model may give anything.
-func (p *problems) call(path string, raw json.RawMessage) ProposedCall {
-	var call ProposedCall
-	for _, f := range p.object(path, raw, "id", "tool", "arguments") {
-		switch f.Name {
-		case "id":
-			call.ID = p.text(f.Path, f.Value, len(f.Value))
-		case "tool":
-			call.Tool = p.text(f.Path, f.Value, MaxTool)
-		case "arguments":
-			call.Arguments = string(f.Value)
-		}
-	}
-	if call.Tool == "" {
-		p.add(path+".tool", "missing")
-	}
-	if !isObject(call.Arguments) {
-		p.add(path+".arguments", "want an object")
-	}
-	return call
+	return time.Duration(active) * time.Second
 }

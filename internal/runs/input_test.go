@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,11 +19,25 @@ func TestInputIsReadWhole(t *testing.T) {
 		"principal": {"subject": "user-1", "permissions": ["credits:write"]}, "tool_policy": {"on_indeterminate": "tell"},
 		"script": {"turns": [{"says": "hm", "calls": [{"id": "", "tool": "find_order", "arguments": {"n": 9007199254740993}}]}], "answer": "ok"}}`))
 	want := runs.Input{
-		ID: runs.ID{Tenant: "acme", Run: "run-7Q"}, Agent: "billing-assistant", Subject: "user-1", Permissions: []string{"credits:write"}, Policy: ledger.Tell,
+		ID: runs.ID{Tenant: "acme", Run: "run-7Q"}, Agent: "billing-assistant", Subject: "user-1", Permissions: []string{"credits:write"}, Policy: ledger.Tell, ActiveLimit: 24 * time.Hour,
 		Script: &runs.Script{Turns: []runs.Proposal{{Says: "hm", Calls: []runs.ProposedCall{{Tool: "find_order", Arguments: `{"n": 9007199254740993}`}}}}, Answer: "ok"},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("input: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestRunIsAtWorkForADayUnlessItsInputSaysOtherwise(t *testing.T) {
+	t.Parallel()
+	for input, want := range map[string]time.Duration{
+		`{"run_id": "a"}`:                                        24 * time.Hour,
+		`{"run_id": "a", "limits": {}}`:                          24 * time.Hour,
+		`{"run_id": "a", "limits": {"active_seconds": 1}}`:       time.Second,
+		`{"run_id": "a", "limits": {"active_seconds": 2592000}}`: 30 * 24 * time.Hour,
+	} {
+		if in, err := runs.ParseInput([]byte(input)); err != nil || in.ActiveLimit != want {
+			t.Errorf("%s: %s, %v; want %s", input, in.ActiveLimit, err, want)
+		}
 	}
 }
 
@@ -44,6 +59,11 @@ func TestEveryWrongFieldOfAnInputIsNamed(t *testing.T) {
 		`{"run_id": "a", "script": {"turns": [{"calls": [{"tool": "t", "arguments": "{}"}]}]}}`:                            {"arguments: want an object"},
 		`{"run_id": "a", "principal": {"permissions": [` + strings.Repeat(`"p",`, 64) + `"p"]}}`:                           {"principal.permissions: 65 entries"},
 		`{"run_id": "a", "principal": {"permissions": [` + strings.Repeat(`"`+strings.Repeat("<", 60)+`",`, 20) + `"p"]}}`: {"principal: 7"},
+		`{"run_id": "a", "limits": {"active_seconds": 0, "turns": 1}}`:                                                     {"limits.active_seconds: want a whole number from 1 to 2592000", "limits.turns: unknown field"},
+		`{"run_id": "a", "limits": {"active_seconds": 2592001}}`:                                                           {"limits.active_seconds: want"},
+		`{"run_id": "a", "limits": {"active_seconds": 1.5}}`:                                                               {"limits.active_seconds: want"},
+		`{"run_id": "a", "limits": {"active_seconds": null}}`:                                                              {"limits.active_seconds: want"},
+		`{"run_id": "a", "limits": 60}`:                                                                                    {"limits: want an object"},
 		`{"run_id": "a", "agent": "` + strings.Repeat("x", 200<<10) + `"}`:                                                 {"document: 204828 bytes: at most 204800", "agent: 204800 bytes"},
 	} {
 		_, err := runs.ParseInput([]byte(input))

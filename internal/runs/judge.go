@@ -1,6 +1,10 @@
 package runs
 
-import "github.com/onceward/onceward/middleware/ledger"
+import (
+	"time"
+
+	"github.com/onceward/onceward/middleware/ledger"
+)
 
 // Verdict is what to do about a call of the open turn.
 type Verdict string
@@ -49,27 +53,17 @@ func (o Open) Judge() Verdict {
 	if o.conflicts() {
 		return Tell
 	}
-	switch o.Record.Status {
-	case ledger.None:
+	switch {
+	case !o.Record.Exists():
 		return o.judgeWithoutRecord()
-	case ledger.Completed, ledger.Compensated:
-		return Tell
-	case ledger.Failed:
-		switch {
-		case o.Record.Flags.Has(ledger.Granted):
-			return o.again(Tell)
-		case o.Record.Flags.Has(ledger.Retryable):
-			return Close
-		}
-		return Tell
-	case ledger.Indeterminate:
-		if p.Status == statusIndeterminate && o.Policy != ledger.Pause && o.Policy != "" {
-			return Tell
-		}
+	case o.Record.Closable():
+		return Close
+	case o.Record.Next(time.Time{}, false, o.Policy) != ledger.Done:
 		return o.again(Tell)
-	case ledger.Reserved, ledger.Started, ledger.Follower:
+	case o.Record.Settled() || p.Status == statusIndeterminate:
+		return Tell
 	}
-	return o.again(Tell)
+	return o.again(Tell) // unknown, and the tool has not said yet that it looked
 }
 
 func (o Open) judgeWithoutRecord() Verdict {
@@ -86,8 +80,7 @@ func (o Open) judgeWithoutRecord() Verdict {
 
 // closedOrTold is the verdict on a call that is not to be issued any more.
 func (o Open) closedOrTold() Verdict {
-	retryable := o.Record.Flags.Has(ledger.Retryable) && !o.Record.Flags.Has(ledger.Granted)
-	if !o.Record.Exists() || o.Record.Status == ledger.Failed && retryable {
+	if o.Record.Closable() {
 		return Close
 	}
 	return Tell

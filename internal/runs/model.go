@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/middleware/ledger"
@@ -21,22 +22,16 @@ type ProposedCall struct {
 	Arguments string // JSON object
 }
 
-// NextTurn numbers the proposal as the turn after history and gives each call
-// its final id: the provider's if it is well formed and new in this run, else
-// one made of turn and position. The same proposal after the same history is
-// always the same turn.
-func NextTurn(history []Turn, p Proposal, at time.Time) Turn {
-	turn := Turn{Number: len(history) + 1, Says: p.Says, Final: len(p.Calls) == 0, At: at}
+// NextTurn makes the proposal the run's turn of that number and gives each call
+// an id: the provider's if it is well formed and new in this turn, else one made
+// of turn and position. A provider's id that an earlier turn has used must still
+// be replaced, see [Turn.Renamed].
+func NextTurn(number int, p Proposal, at time.Time) Turn {
+	turn := Turn{Number: number, Says: p.Says, Final: len(p.Calls) == 0, At: at}
 	used := map[string]bool{}
-	for _, earlier := range history {
-		for _, call := range earlier.Calls {
-			used[call.ID] = true
-		}
-	}
 	for position, proposed := range p.Calls {
 		id := proposed.ID
 		if !ledger.ProviderCallID(id) || used[id] {
-			// Can't collide: no provider's id may contain a tilde.
 			id = ledger.PlannedCallID(turn.Number, position)
 		}
 		used[id] = true
@@ -45,4 +40,18 @@ func NextTurn(history []Turn, p Proposal, at time.Time) Turn {
 		})
 	}
 	return turn
+}
+
+// Renamed returns the turn with an id of ours for each of its calls whose
+// provider's id used reports as used before in the run. Every call of a turn that
+// has been told has a record, so the ledger knows them all. An id of ours is new
+// by its turn and position: no provider's may contain a tilde.
+func (t Turn) Renamed(used func(position int) bool) Turn {
+	t.Calls = slices.Clone(t.Calls)
+	for i := range t.Calls {
+		if ledger.ProviderCallID(t.Calls[i].ID) && used(i) {
+			t.Calls[i].ID = ledger.PlannedCallID(t.Number, i)
+		}
+	}
+	return t
 }

@@ -28,16 +28,21 @@ func drawProposal(t *rapid.T) runs.Proposal {
 	return p
 }
 
+// numbered is the turn with its final ids in a run that has used some before.
+func numbered(number int, p runs.Proposal, used map[string]string) runs.Turn {
+	turn := runs.NextTurn(number, p, time.Time{})
+	return turn.Renamed(func(i int) bool { return used[turn.Calls[i].ID] != "" })
+}
+
 // Proves: R3, R6, R14
 func TestEveryCallOfARunHasItsOwnWellFormedIDThatReplanningGivesAgain(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var history []runs.Turn
 		seen := map[string]string{}
-		for range rapid.IntRange(1, 5).Draw(t, "turns") {
+		for n := range rapid.IntRange(1, 5).Draw(t, "turns") {
 			p := drawProposal(t)
-			turn := runs.NextTurn(history, p, time.Time{})
-			if diff := cmp.Diff(turn, runs.NextTurn(history, p, time.Time{})); diff != "" {
+			turn := numbered(n+1, p, seen)
+			if diff := cmp.Diff(turn, numbered(n+1, p, seen)); diff != "" {
 				t.Fatalf("planned twice, the turn differs:\n%s", diff)
 			}
 			for i, call := range turn.Calls {
@@ -57,7 +62,6 @@ func TestEveryCallOfARunHasItsOwnWellFormedIDThatReplanningGivesAgain(t *testing
 					t.Fatalf("%s: keeps %d bytes of the provider's id", where, len(call.ProviderID))
 				}
 			}
-			history = append(history, turn)
 		}
 	})
 }
@@ -65,8 +69,8 @@ func TestEveryCallOfARunHasItsOwnWellFormedIDThatReplanningGivesAgain(t *testing
 // Proves: R14
 func TestProvidersIDIsKeptIfItIsWellFormedAndNewInTheRun(t *testing.T) {
 	t.Parallel()
-	first := runs.NextTurn(nil, proposal("call_0", "call_0", "", "bash:0", "~t1-0"), time.Time{})
-	second := runs.NextTurn([]runs.Turn{first}, proposal("call_0", "call_1"), time.Time{})
+	first := numbered(1, proposal("call_0", "call_0", "", "bash:0", "~t1-0"), nil)
+	second := numbered(2, proposal("call_0", "call_1"), map[string]string{"call_0": "turn 1", "~t1-1": "turn 1"})
 	for _, c := range []struct {
 		turn runs.Turn
 		want []string
@@ -94,7 +98,7 @@ func proposal(ids ...string) runs.Proposal {
 
 func TestTurnWithoutCallsIsFinal(t *testing.T) {
 	t.Parallel()
-	if turn := runs.NextTurn(nil, runs.Proposal{Says: "done"}, time.Time{}); !turn.Final || !turn.Closed() || turn.Says != "done" {
+	if turn := runs.NextTurn(1, runs.Proposal{Says: "done"}, time.Time{}); !turn.Final || !turn.Closed() || turn.Says != "done" {
 		t.Errorf("turn = %+v, want it final, with nothing to close", turn)
 	}
 }

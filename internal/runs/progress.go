@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/onceward/onceward/middleware/ledger"
 	"github.com/onceward/onceward/statemachines"
@@ -42,6 +43,8 @@ type Step struct {
 	Broken int   `json:"broken,omitzero"` // of them that ended in an error
 	Calls  []int `json:"calls,omitzero"`  // positions in the open turn
 	Events int   `json:"events,omitzero"` // estimated, of the execution's history
+
+	IssuedAt time.Time `json:"issued_at,omitzero"` // when the driver was told to call Calls; zero once they have come back
 }
 
 // At is where an execution stands when it asks for a plan: how many Maps it has

@@ -62,10 +62,14 @@ type Run struct {
 	Turn       int    // the turn that is open; 0 before the first
 	Version    int64  // counts writes; the next write proves the one before
 	LastWrite  string // id of the write that made this version
+	WrittenAt  time.Time
 	Input      json.RawMessage
 	Failure    Failure // why the run failed
 	Step       Step    // what the driver was last told to do
 	Progress   []Progress
+
+	ActiveLimit time.Duration // of Active, past which the run fails; 0 is none
+	Active      time.Duration // that Maps have taken, without waits for people
 }
 
 // Failure is the name and the reason that a failed run ends with.

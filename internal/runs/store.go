@@ -28,8 +28,9 @@ type Store interface {
 	// that has not ended never expires and is listed among what is unsettled.
 	Save(ctx context.Context, r Run) (Run, error)
 
-	// Turns returns the run's turns numbered from and above, in their order.
-	Turns(ctx context.Context, id ID, from int) ([]Turn, error)
+	// Turns returns the run's turns numbered from to to, both included, in their
+	// order; to 0 is no upper bound.
+	Turns(ctx context.Context, id ID, from, to int) ([]Turn, error)
 
 	// PutTurn stores the turn, without what was heard, if there is none of its
 	// number, and returns the one that stands.
@@ -42,4 +43,35 @@ type Store interface {
 	// Expire lets the turns of a run that has ended go when its retention is
 	// over.
 	Expire(ctx context.Context, r Run) error
+
+	// Unended returns the next page of the runs that have not ended, of one
+	// tenant or of all, each partition's oldest first. It may be behind: a run
+	// may be missing, or be there in an older version; nothing is decided from
+	// it. Runs that can't be read are left out and named in an [ErrCorrupt] beside
+	// the page. A cursor that is none of this store's is [ErrInvalid].
+	Unended(ctx context.Context, q Query) (Page, error)
+}
+
+// ErrInvalid reports a query that can't be asked. Nothing was read.
+var ErrInvalid = errors.New("runs: query is wrong")
+
+// Query asks for a page of the runs that have not ended.
+type Query struct {
+	Tenant     string // ignored with AllTenants
+	AllTenants bool
+	Cursor     string // Page.Next of the page before; "" for the first
+	Limit      int    // defaults to 50; more than 500 are taken as 500
+}
+
+// The limits of a page.
+const (
+	DefaultPage = 50
+	MaxPage     = 500
+)
+
+// Page is one page of runs. Input may be left out of them where it does not lie
+// in the index; Next is "" on the last page.
+type Page struct {
+	Runs []Run
+	Next string
 }

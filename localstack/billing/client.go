@@ -79,10 +79,22 @@ func (c *Client) Void(ctx context.Context, key, creditID string) (void Void, rep
 	return void, replayed, err
 }
 
+// VoidsByKey returns the void of a key: none or one.
+func (c *Client) VoidsByKey(ctx context.Context, key string) (found []Void, err error) {
+	_, err = c.do(ctx, http.MethodGet, "/voids?"+url.Values{"key": {key}}.Encode(), "", nil, &found)
+	return found, err
+}
+
 // CloseAccount ends an account. An empty key sends none.
 func (c *Client) CloseAccount(ctx context.Context, key, account string) (closure Closure, replayed bool, err error) {
 	replayed, err = c.do(ctx, http.MethodPost, "/accounts/"+url.PathEscape(account)+"/close", key, nil, &closure)
 	return closure, replayed, err
+}
+
+// ClosuresByKey returns the closure of a key: none or one.
+func (c *Client) ClosuresByKey(ctx context.Context, key string) (found []Closure, err error) {
+	_, err = c.do(ctx, http.MethodGet, "/closures?"+url.Values{"key": {key}}.Encode(), "", nil, &found)
+	return found, err
 }
 
 // AccountEffects counts what took effect on an account.

@@ -26,10 +26,12 @@ type Void struct {
 	Key       string `json:"key"`
 }
 
-// Closure is an account's end. Closing a closed account again changes nothing.
+// Closure is an account's end. Closing a closed account again changes nothing but
+// the key that it was last closed under.
 type Closure struct {
 	AccountID string `json:"account_id"`
 	Closed    bool   `json:"closed"`
+	Key       string `json:"key"`
 }
 
 // CreditRequest asks for a credit.

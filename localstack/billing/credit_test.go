@@ -1,6 +1,8 @@
 package billing_test
 
 import (
+	"errors"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -104,6 +106,44 @@ func TestVoidsAreKeyedAndCounted(t *testing.T) {
 	want := billing.Effects{Credits: 1, Voids: 2, Sends: 4, Keys: []string{"run-1:c1", "run-1:c1~undo1"}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("effects: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestKeyFindsWhatItMadeAndNothingElse(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	credit, _, err := s.Credit(t.Context(), "r:c1", billing.CreditRequest{AccountID: "A1", AmountCents: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	void, _, err := s.Void(t.Context(), "r:c1~undo1", credit.CreditID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closure, _, err := s.CloseAccount(t.Context(), "r:c2", "A1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"r:c1", "r:c1~undo1", "r:c2", "r:c3"} {
+		credits, creditsErr := s.CreditsByKey(t.Context(), key)
+		voids, voidsErr := s.VoidsByKey(t.Context(), key)
+		closures, closuresErr := s.ClosuresByKey(t.Context(), key)
+		if err := errors.Join(creditsErr, voidsErr, closuresErr); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+		got := fmt.Sprint(credits, voids, closures)
+		want := map[string]string{
+			"r:c1":       fmt.Sprint([]billing.Credit{credit}, []billing.Void{}, []billing.Closure{}),
+			"r:c1~undo1": fmt.Sprint([]billing.Credit{}, []billing.Void{void}, []billing.Closure{}),
+			"r:c2":       fmt.Sprint([]billing.Credit{}, []billing.Void{}, []billing.Closure{closure}),
+			"r:c3":       fmt.Sprint([]billing.Credit{}, []billing.Void{}, []billing.Closure{}),
+		}[key]
+		if got != want {
+			t.Errorf("%s: got %s, want %s", key, got, want)
+		}
+	}
+	if closure.Key != "r:c2" || void.Key != "r:c1~undo1" {
+		t.Errorf("%+v, %+v", closure, void)
 	}
 }
 

@@ -12,7 +12,9 @@
 //	GET  /credits?key=K          the credit of a key: [] or [credit]
 //	GET  /credits?account_id=A   every credit of an account
 //	POST /credits/{id}/void      undo a credit
+//	GET  /voids?key=K            the void of a key: [] or [void]
 //	POST /accounts/{id}/close    later credits answer 422
+//	GET  /closures?key=K         the closure of a key: [] or [closure]
 //	GET  /_effects               what took effect, counted from the file
 //	GET|POST|DELETE /_faults     rules that make requests fail
 //	GET  /_test-accounts         the table below, as JSON
@@ -37,7 +39,7 @@
 //	error-500-before     credit    first of each key   nothing stored, 500
 //	unavailable          credit    first of each key   nothing stored, 503
 //	refuse               credit    always              nothing stored, 422 refused
-//	lookup-down          lookup    always              503, so nobody can tell
+//	lookup-down          lookup    always              503, so nobody can tell, of voids and closures neither
 //	expired-credentials  session   always              401 credentials_expired
 //
 // A request without a key is always the first of its key. Of two words where

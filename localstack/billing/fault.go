@@ -9,7 +9,8 @@ import (
 // Operation names a kind of request that a fault can strike.
 type Operation string
 
-// The operations. Lookup is GET /credits, by key or by account.
+// The operations. Lookup is GET /credits, by key or by account, GET /voids and
+// GET /closures.
 const (
 	OpCredit  Operation = "credit"
 	OpLookup  Operation = "lookup"

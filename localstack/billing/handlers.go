@@ -68,8 +68,22 @@ func (s *server) getCredits(_ http.ResponseWriter, r *http.Request) (call, error
 		}}, checkID(name, value)
 	}
 	return call{op: OpLookup, key: value, run: func() (reply, error) {
-		return listed(s.store.creditByKey(value))
+		return listed(byKey[Credit](s.store, OpCredit, value))
 	}}, checkKey(value)
+}
+
+// lookup answers what a key stands for as a list: nothing, or what op made.
+func lookup[T any](s *store, op Operation) parse {
+	return func(_ http.ResponseWriter, r *http.Request) (call, error) {
+		values, err := query(r, "key")
+		if err != nil {
+			return call{}, err
+		}
+		key := values.Get("key")
+		return call{op: OpLookup, key: key, run: func() (reply, error) {
+			return listed(byKey[T](s, op, key))
+		}}, checkKey(key)
+	}
 }
 
 func (s *server) postVoid(w http.ResponseWriter, r *http.Request) (call, error) {
@@ -159,9 +173,9 @@ func stored(status int) func(json.RawMessage, bool, error) (reply, error) {
 	}
 }
 
-func listed(credits []Credit, err error) (reply, error) {
+func listed[T any](found []T, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return replyJSON(http.StatusOK, credits)
+	return replyJSON(http.StatusOK, found)
 }

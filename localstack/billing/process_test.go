@@ -26,11 +26,7 @@ func startChild(t *testing.T, file string) (*billing.Process, *billing.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := p.Kill(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(p.Kill)
 	c := billing.NewClient(p.URL(), nil)
 	if _, err := c.SignIn(t.Context(), "tests", ""); err != nil {
 		t.Fatal(err)
@@ -66,9 +62,7 @@ func TestNothingAcknowledgedIsLostByAKill(t *testing.T) {
 		})
 	}
 	<-enough
-	if err := p.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	p.Kill()
 	senders.Wait()
 
 	_, again := startChild(t, file)
@@ -94,9 +88,7 @@ func TestLostAnswerSurvivesAKillAndItsKeyFindsIt(t *testing.T) {
 	p, c := startChild(t, file)
 	dead := c
 	checkSeen(t, c, "acct-lose-answer", "run-1:c1", seen{})
-	if err := p.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	p.Kill()
 	_, c = startChild(t, file)
 	credit, replayed, err := c.Credit(t.Context(), "run-1:c1", billing.CreditRequest{AccountID: "acct-lose-answer", AmountCents: 5})
 	if err != nil || !replayed || credit.Key != "run-1:c1" {
@@ -141,7 +133,7 @@ func TestStartSaysWhyThereIsNoService(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "without a ready line") {
 		t.Errorf("unusable data file: %v", err)
 	}
-	if _, err = billing.Start(t.Context(), filepath.Join(t.TempDir(), "absent")); !errors.Is(err, os.ErrNotExist) {
+	if _, err = (billing.Command{Exe: filepath.Join(t.TempDir(), "absent")}).Start(t.Context()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such program: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -137,7 +137,7 @@ func (s *store) void(key string, c Credit) (json.RawMessage, bool, error) {
 
 func (s *store) closeAccount(key, account string) (json.RawMessage, bool, error) {
 	return s.write(OpClose, key, account, func(tx *bolt.Tx) (any, error) {
-		c := Closure{AccountID: account, Closed: true}
+		c := Closure{AccountID: account, Closed: true, Key: key}
 		return c, putJSON(tx.Bucket(bucketClosed), []byte(account), c)
 	})
 }
@@ -154,23 +154,23 @@ func (s *store) creditByID(id string) (c Credit, err error) {
 	return c, err
 }
 
-// creditByKey returns the credit that key stands for: none or one.
-func (s *store) creditByKey(key string) ([]Credit, error) {
-	found := []Credit{}
+// byKey returns what op made under key: nothing or one.
+func byKey[T any](s *store, op Operation, key string) ([]T, error) {
+	found := []T{}
 	err := s.db.View(func(tx *bolt.Tx) error {
 		stored := tx.Bucket(bucketKeys).Get([]byte(key))
 		if stored == nil {
 			return nil
 		}
 		var k keyed
-		if err := json.Unmarshal(stored, &k); err != nil || k.Operation != OpCredit {
+		if err := json.Unmarshal(stored, &k); err != nil || k.Operation != op {
 			return err
 		}
-		var c Credit
-		if err := json.Unmarshal(k.Body, &c); err != nil {
+		var one T
+		if err := json.Unmarshal(k.Body, &one); err != nil {
 			return err
 		}
-		found = append(found, c)
+		found = append(found, one)
 		return nil
 	})
 	return found, err

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 
+	"github.com/onceward/onceward/localstack/billing"
 	"github.com/onceward/onceward/localstack/stack"
 )
 
@@ -26,17 +27,23 @@ const operatorToken = "dev::ada"
 // client does what the stories need, over the same public surfaces that users
 // have: Step Functions' API and the operator's.
 type client struct {
-	stack *stack.Stack
-	sfn   *sfn.Client
+	url     string
+	machine string // ARN of the one that drives runs
+	sfn     *sfn.Client
+	billing *billing.Client
 }
 
-func newClient(s *stack.Stack) client {
-	return client{stack: s, sfn: sfn.NewFromConfig(s.Config())}
+func newClient(config aws.Config, about stack.About) client {
+	return client{
+		url: about.URL, machine: about.Machines[about.StateMachine],
+		sfn: sfn.NewFromConfig(config), billing: billing.NewClient(about.BillingURL, nil),
+	}
 }
 
-// script is a run's input for the scripted planner: one turn with one call.
-func script(runID, tool string, arguments map[string]any) string {
-	input, err := json.Marshal(map[string]any{
+// script is a run's input for the scripted planner: one turn with one call. The
+// policy "" is the default, pause.
+func script(runID, policy, tool string, arguments map[string]any) string {
+	fields := map[string]any{
 		"run_id":    runID,
 		"agent":     "billing-assistant",
 		"principal": map[string]any{"subject": "customer-1", "permissions": []string{"credits:write"}},
@@ -44,7 +51,11 @@ func script(runID, tool string, arguments map[string]any) string {
 			"turns":  []any{map[string]any{"says": "I will credit the account.", "calls": []any{map[string]any{"id": "call_1", "tool": tool, "arguments": arguments}}}},
 			"answer": "The customer has been told.",
 		},
-	})
+	}
+	if policy != "" {
+		fields["tool_policy"] = map[string]any{"on_indeterminate": policy}
+	}
+	input, err := json.Marshal(fields)
 	if err != nil {
 		panic(err) // strings and numbers only
 	}
@@ -116,9 +127,36 @@ func (c client) listed(ctx context.Context, key string) (bool, error) {
 	return false, nil
 }
 
-func (c client) resolveFailed(ctx context.Context, key, reason string, version int64) error {
-	return c.operator(ctx, http.MethodPost, "/v1/tool-executions/"+url.PathEscape(key)+"/resolve",
-		map[string]any{"outcome": "failed", "reason": reason, "expected_version": version}, nil)
+// decided is what the operator's API answers a decision with.
+type decided struct {
+	Record        call   `json:"record"`
+	RunWaiting    string `json:"run_waiting"`
+	RecordKeeping bool   `json:"record_keeping"`
+}
+
+func (c client) resolveFailed(ctx context.Context, key, reason string, version int64) (decided, error) {
+	var out decided
+	return out, c.operator(ctx, http.MethodPost, "/v1/tool-executions/"+url.PathEscape(key)+"/resolve",
+		map[string]any{"outcome": "failed", "reason": reason, "expected_version": version}, &out)
+}
+
+// compensate asks for an undo. Of several who ask at once one is answered
+// without an error, the others with a *refusedError of status 409.
+func (c client) compensate(ctx context.Context, key, reason string, version int64) (decided, error) {
+	var out decided
+	return out, c.operator(ctx, http.MethodPost, "/v1/tool-executions/"+url.PathEscape(key)+"/compensate",
+		map[string]any{"reason": reason, "expected_version": version}, &out)
+}
+
+// refusedError is an answer of the operator's API other than 200.
+type refusedError struct {
+	request string
+	status  int
+	body    string
+}
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("demo: %s: %d %s: %s", e.request, e.status, http.StatusText(e.status), e.body)
 }
 
 func (c client) operator(ctx context.Context, method, path string, in, out any) error {
@@ -130,7 +168,7 @@ func (c client) operator(ctx context.Context, method, path string, in, out any) 
 		}
 		body = bytes.NewReader(text)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.stack.URL+path, body)
+	req, err := http.NewRequestWithContext(ctx, method, c.url+path, body)
 	if err != nil {
 		return err
 	}
@@ -148,7 +186,7 @@ func (c client) operator(ctx context.Context, method, path string, in, out any) 
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("demo: %s %s: %s: %s", method, path, resp.Status, text)
+		return &refusedError{method + " " + path, resp.StatusCode, string(text)}
 	}
 	if out == nil {
 		return nil

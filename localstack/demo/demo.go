@@ -28,6 +28,9 @@ const longest = time.Minute
 type teller struct {
 	client
 
+	stack *stack.Stack // what the client is a client of
+	exe   string       // the program that runs a stack of its own
+
 	out io.Writer
 	tag string // makes names new, since a name is an execution's identity
 }
@@ -46,13 +49,18 @@ func stories() []story {
 		{"refused-before-sending", (*teller).refusedBeforeSending},
 		{"killed-after-effect", (*teller).killedAfterEffect},
 		{"double-payout", (*teller).doublePayout},
+		{"told-unresolved", (*teller).toldUnresolved},
+		{"two-drivers", (*teller).twoDrivers},
+		{"compensated", (*teller).compensated},
+		{"whole-stack-killed", (*teller).wholeStackKilled},
 	}
 }
 
-// Tell tells every story on s, line by line to out, and closes with a table. The
-// error is about telling; what did not hold is in the report.
-func Tell(ctx context.Context, s *stack.Stack, out io.Writer) (Report, error) {
-	t := &teller{client: newClient(s), out: out, tag: strings.ToLower(rand.Text()[:6])}
+// Tell tells every story on s, line by line to out, and closes with a table. exe
+// is this program, which runs the stack that a story kills as a whole. The error
+// is about telling; what did not hold is in the report.
+func Tell(ctx context.Context, s *stack.Stack, exe string, out io.Writer) (Report, error) {
+	t := &teller{client: newClient(s.Config(), s.About()), stack: s, exe: exe, out: out, tag: strings.ToLower(rand.Text()[:6])}
 	var told []Story
 	for _, one := range stories() {
 		told = append(told, t.tell(ctx, one))
@@ -91,9 +99,16 @@ func (t *teller) sayf(format string, args ...any) { fmt.Fprintf(t.out, format+"\
 
 // run starts a run with one call of issue_credit.
 func (t *teller) run(ctx context.Context, s *Story, account string) (executionARN string, err error) {
-	input := script(s.RunID, "issue_credit", map[string]any{"account_id": account, "amount_cents": 2500})
+	return t.runUnder(ctx, s, account, "")
+}
+
+func (t *teller) runUnder(ctx context.Context, s *Story, account, policy string) (executionARN string, err error) {
 	t.sayf("  an agent's run %s calls issue_credit: $25.00 to %s", s.RunID, account)
-	return t.start(ctx, stack.MachineARN(t.stack.Names.Machine), s.RunID, input)
+	return t.start(ctx, t.machine, s.RunID, credit(s, account, policy))
+}
+
+func credit(s *Story, account, policy string) string {
+	return script(s.RunID, policy, "issue_credit", map[string]any{"account_id": account, "amount_cents": 2500})
 }
 
 // finish waits for the run's end and fills in what everybody says of it.
@@ -120,7 +135,7 @@ func (t *teller) finish(ctx context.Context, s *Story, executionARN, account str
 		return err
 	}
 	s.CallStatus, s.SettledBy, s.Attempts = shown.Status, shown.SettledBy.Kind, shown.Attempt
-	effects, err := t.stack.Billing.AccountEffects(ctx, account)
+	effects, err := t.billing.AccountEffects(ctx, account)
 	if err != nil {
 		return err
 	}
@@ -130,7 +145,7 @@ func (t *teller) finish(ctx context.Context, s *Story, executionARN, account str
 }
 
 // settlers says in plain words who settled a call.
-var settlers = map[string]string{"executor": "the tool itself", "hook": "the tool's look-up", "person": "the operator", "planner": "the end of the turn"}
+var settlers = map[string]string{"": "nobody", "executor": "the tool itself", "hook": "the tool's look-up", "person": "the operator", "planner": "the end of the turn"}
 
 func (s *Story) key() string { return s.RunID + ":call_1" }
 

@@ -50,7 +50,7 @@ func (t *teller) neverLanded(ctx context.Context, s *Story) error {
 	}
 	t.sayf("  the run waits; the operator's list shows %s as %s, effect %s", s.key(), shown.Status, shown.Effect)
 	t.sayf("  operator ada looks into the billing service and resolves it failed: POST /v1/tool-executions/%s/resolve", s.key())
-	if err := t.resolveFailed(ctx, s.key(), "no credit under this key in the billing service", shown.Version); err != nil {
+	if _, err := t.resolveFailed(ctx, s.key(), "no credit under this key in the billing service", shown.Version); err != nil {
 		return err
 	}
 	if err := t.finish(ctx, s, execution, account); err != nil {
@@ -89,7 +89,7 @@ func (t *teller) killedAfterEffect(ctx context.Context, s *Story) error {
 		return err
 	}
 	err = until(ctx, func() (bool, error) {
-		effects, err := t.stack.Billing.AccountEffects(ctx, account)
+		effects, err := t.billing.AccountEffects(ctx, account)
 		return effects.Credits > 0, err
 	})
 	if err != nil {
@@ -125,7 +125,7 @@ func (t *teller) doublePayout(ctx context.Context, s *Story) error {
 	if err != nil {
 		return err
 	}
-	paid, err := t.stack.Billing.AccountEffects(ctx, plain)
+	paid, err := t.billing.AccountEffects(ctx, plain)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -188,9 +189,9 @@ func program(t *testing.T, kind dynamodb.Kind) dynamodb.Program {
 func TestAcknowledgedWritesInAFileSurviveTheEngine(t *testing.T) {
 	t.Parallel()
 	for _, kind := range dynamodb.Kinds() {
-		for name, end := range map[string]func(*dynamodb.Engine) error{
+		for name, end := range map[string]func(*dynamodb.Engine, context.Context) error{
 			"stopped": (*dynamodb.Engine).Stop,
-			"killed": func(e *dynamodb.Engine) error {
+			"killed": func(e *dynamodb.Engine, _ context.Context) error {
 				e.Kill()
 
 				return nil
@@ -211,7 +212,7 @@ func TestAcknowledgedWritesInAFileSurviveTheEngine(t *testing.T) {
 				if _, err := client.PutItem(t.Context(), reserve("kept", "k", "mine")); err != nil {
 					t.Fatal(err)
 				}
-				if err := end(first); err != nil {
+				if err := end(first, t.Context()); err != nil {
 					t.Errorf("ended: %v", err)
 				}
 				second, err := dynamodb.Start(t.Context(), p, options)
@@ -228,6 +229,71 @@ func TestAcknowledgedWritesInAFileSurviveTheEngine(t *testing.T) {
 	}
 }
 
+func TestNothingAcknowledgedIsLostByAKillAmongWriters(t *testing.T) {
+	t.Parallel()
+	for _, kind := range dynamodb.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			p := program(t, kind)
+			options := dynamodb.Options{File: filepath.Join(t.TempDir(), "data")}
+			first, err := dynamodb.Start(t.Context(), p, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client := connect(t, first.Endpoint())
+			if err := createTable(t.Context(), client, "kept"); err != nil {
+				t.Fatal(err)
+			}
+			acknowledged := writeUntilKilled(t, client, first)
+			second, err := dynamodb.Start(t.Context(), p, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer second.Kill()
+			client = connect(t, second.Endpoint())
+			for _, key := range acknowledged {
+				found, err := client.GetItem(t.Context(), &sdk.GetItemInput{
+					TableName: aws.String("kept"), ConsistentRead: aws.Bool(true),
+					Key: map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: key}},
+				})
+				if err != nil || token(found.Item) != "token of "+key {
+					t.Fatalf("%s after the kill of %d acknowledged: %q, %v", key, len(acknowledged), token(found.Item), err)
+				}
+			}
+		})
+	}
+}
+
+// writeUntilKilled lets eight writers write until a kill stops them, so that it
+// falls into the middle of writes, and returns what was acknowledged.
+func writeUntilKilled(t *testing.T, client *sdk.Client, engine *dynamodb.Engine) (acknowledged []string) {
+	t.Helper()
+	var mu sync.Mutex
+	enough := make(chan struct{})
+	var writers sync.WaitGroup
+	for writer := range 8 {
+		writers.Go(func() {
+			for n := 0; ; n++ {
+				key := fmt.Sprintf("%d:%d", writer, n)
+				_, err := client.PutItem(t.Context(), reserve("kept", key, "token of "+key), func(o *sdk.Options) { o.RetryMaxAttempts = 1 })
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				if acknowledged = append(acknowledged, key); len(acknowledged) == 200 {
+					close(enough)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	<-enough
+	engine.Kill()
+	writers.Wait()
+
+	return acknowledged
+}
+
 func TestEngineThatIgnoresTheRequestToStopIsKilled(t *testing.T) {
 	t.Parallel()
 	e, err := dynamodb.Start(t.Context(), program(t, dynamodb.Dynoxide), dynamodb.Options{
@@ -236,7 +302,7 @@ func TestEngineThatIgnoresTheRequestToStopIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Stop(); !errors.Is(err, dynamodb.ErrUnclean) {
+	if err := e.Stop(t.Context()); !errors.Is(err, dynamodb.ErrUnclean) {
 		t.Errorf("got %v", err)
 	}
 	select {
@@ -244,7 +310,7 @@ func TestEngineThatIgnoresTheRequestToStopIsKilled(t *testing.T) {
 	default:
 		t.Error("the process lives on")
 	}
-	if err := e.Stop(); !errors.Is(err, dynamodb.ErrUnclean) {
+	if err := e.Stop(t.Context()); !errors.Is(err, dynamodb.ErrUnclean) {
 		t.Errorf("stopped again: %v", err)
 	}
 }

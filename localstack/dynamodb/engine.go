@@ -12,13 +12,16 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/onceward/onceward/localstack/process"
 )
 
 // Options says how an engine runs. The zero value keeps data in memory.
 type Options struct {
 	// File is where data is kept: a file for dynoxide, a directory for
 	// dynalite. Empty keeps it in memory. Acknowledged writes to a file survive
-	// the engine's SIGKILL.
+	// the engine's SIGKILL; those of dynoxide, which syncs each, also a power
+	// failure.
 	File string
 	// Output receives what the engine prints; nil means nobody.
 	Output io.Writer
@@ -33,9 +36,7 @@ type Options struct {
 type Engine struct {
 	address string
 	options Options
-	cmd     *exec.Cmd
-	exited  chan struct{} // closed when the process is gone and err is set
-	err     error
+	child   *process.Process
 
 	stopOnce sync.Once
 	stopErr  error
@@ -87,26 +88,17 @@ func startOnce(ctx context.Context, program Program, options Options) (*Engine, 
 		return nil, err
 	}
 	said := &lastWords{}
-	e := &Engine{
-		address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), options: options,
-		exited: make(chan struct{}),
-	}
+	e := &Engine{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), options: options}
 	// The engine outlives the context of its start, so that isn't given to it.
-	e.cmd = exec.CommandContext(context.WithoutCancel(ctx), program.path, program.command(port, options.File)...)
-	e.cmd.Stdout = io.MultiWriter(options.Output, said)
-	e.cmd.Stderr = e.cmd.Stdout
-	e.cmd.WaitDelay = time.Second
-	isolate(e.cmd)
-	if err := e.cmd.Start(); err != nil {
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), program.path, program.command(port, options.File)...)
+	cmd.Stdout = io.MultiWriter(options.Output, said)
+	cmd.Stderr = cmd.Stdout
+	cmd.WaitDelay = time.Second
+	if e.child, err = process.Start(cmd); err != nil {
 		return nil, err
 	}
-	go func() {
-		e.err = e.cmd.Wait()
-		close(e.exited)
-	}()
 	if err := e.awaitAnswer(ctx); err != nil {
-		kill(e.cmd)
-		<-e.exited
+		e.child.Kill()
 
 		return nil, fmt.Errorf("%w; it said: %s", err, said)
 	}
@@ -139,14 +131,14 @@ func (e *Engine) awaitAnswer(ctx context.Context) error {
 		if answers(ctx, transport, e.Endpoint()) {
 			// The answer may be another process's that took the port first.
 			select {
-			case <-e.exited:
+			case <-e.child.Exited():
 			default:
 				return nil
 			}
 		}
 		select {
-		case <-e.exited:
-			return fmt.Errorf("it ended at once (%v)", e.cmd.ProcessState)
+		case <-e.child.Exited():
+			return fmt.Errorf("it ended at once (%w)", e.child.Err())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-ticker.C:
@@ -179,27 +171,22 @@ func answers(ctx context.Context, transport http.RoundTripper, endpoint string) 
 func (e *Engine) Endpoint() string { return "http://" + e.address }
 
 // Exited is closed when the engine's process is gone, for whatever reason.
-func (e *Engine) Exited() <-chan struct{} { return e.exited }
+func (e *Engine) Exited() <-chan struct{} { return e.child.Exited() }
 
 // Stop asks the engine to end, waits until its process is gone, so that its
-// file can be used again, and kills it after the stop timeout ([ErrUnclean]).
-// An engine without a file has nothing to lose and is killed at once. Further
-// calls wait and answer the same.
-func (e *Engine) Stop() error {
+// file can be used again, and kills it after the stop timeout, or when ctx ends
+// ([ErrUnclean]). An engine without a file has nothing to lose and is killed at
+// once. Further calls wait and answer the same.
+func (e *Engine) Stop(ctx context.Context) error {
 	e.stopOnce.Do(func() {
 		if e.options.File == "" {
 			e.Kill()
 
 			return
 		}
-		terminate(e.cmd)
-		timer := time.NewTimer(e.options.StopTimeout)
-		defer timer.Stop()
-		select {
-		case <-e.exited:
-		case <-timer.C:
-			kill(e.cmd)
-			<-e.exited
+		ctx, cancel := context.WithTimeout(ctx, e.options.StopTimeout)
+		defer cancel()
+		if err := e.child.Stop(ctx); err != nil && ctx.Err() != nil {
 			e.stopErr = ErrUnclean
 		}
 	})
@@ -209,10 +196,7 @@ func (e *Engine) Stop() error {
 
 // Kill ends the engine by SIGKILL and waits until its process is gone, as a
 // power failure would.
-func (e *Engine) Kill() {
-	kill(e.cmd)
-	<-e.exited
-}
+func (e *Engine) Kill() { e.child.Kill() }
 
 // lastWords keeps the end of what an engine printed.
 type lastWords struct {

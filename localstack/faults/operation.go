@@ -27,14 +27,17 @@ func Operations(service Service) []string {
 	case StepFunctions:
 		return []string{
 			"CreateStateMachine", "DeleteStateMachine", "DescribeExecution", "DescribeStateMachine",
-			"GetExecutionHistory", "ListExecutions", "ListStateMachines", "SendTaskFailure", "SendTaskHeartbeat",
-			"SendTaskSuccess", "StartExecution", "StopExecution", "UpdateStateMachine",
+			"GetExecutionHistory", "ListExecutions", "ListStateMachines", "RedriveExecution", "SendTaskFailure",
+			"SendTaskHeartbeat", "SendTaskSuccess", "StartExecution", "StopExecution", "UpdateStateMachine",
 			"ValidateStateMachineDefinition",
 		}
 	case Lambda:
 		return []string{"GetFunction", "GetFunctionConfiguration", "Invoke", "ListFunctions"}
 	case Operator:
-		return []string{"acknowledge", "approve", "deny", "list", "reconcile", "resolve", "run", "show", "withdraw"}
+		return []string{
+			"acknowledge", "approve", "compensate", "deny", "list", "reconcile", "resolve", "resume", "run", "runs", "show",
+			"start", "withdraw",
+		}
 	}
 
 	return nil

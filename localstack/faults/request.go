@@ -92,17 +92,22 @@ func functionName(ref string) string {
 	return name
 }
 
-// operatorOperation is the verb of a POST, else what is shown or listed:
-// resolve, approve, list, show, run.
+// operatorOperation is the verb of a POST, start for that of a new run, else what
+// is shown or listed: resolve, resume, list, show, runs, run.
 func operatorOperation(method, path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	last := parts[len(parts)-1]
+	reads, ofRuns := method == http.MethodGet || method == http.MethodHead, parts[0] == "runs"
 	switch {
-	case method != http.MethodGet && method != http.MethodHead:
+	case !reads && ofRuns && len(parts) == 1:
+		return "start"
+	case !reads:
 		return last
+	case ofRuns && len(parts) == 1:
+		return "runs"
 	case len(parts) == 1:
 		return "list"
-	case parts[0] == "runs":
+	case ofRuns:
 		return "run"
 	}
 

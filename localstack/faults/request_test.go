@@ -40,6 +40,10 @@ func TestRequestsAreKnownByServiceOperationAndFunction(t *testing.T) {
 		{"GET", "", "/v1/tool-executions", faults.Request{Service: faults.Operator, Operation: "list"}, true},
 		{"GET", "", "/v1/tool-executions/run-1:c1", faults.Request{Service: faults.Operator, Operation: "show"}, true},
 		{"GET", "", "/v1/runs/run-1", faults.Request{Service: faults.Operator, Operation: "run"}, true},
+		{"GET", "", "/v1/runs", faults.Request{Service: faults.Operator, Operation: "runs"}, true},
+		{"POST", "", "/v1/runs", faults.Request{Service: faults.Operator, Operation: "start"}, true},
+		{"POST", "", "/v1/runs/run-1/resume", faults.Request{Service: faults.Operator, Operation: "resume"}, true},
+		{"POST", "", "/v1/tool-executions/run-1:call_1/compensate", faults.Request{Service: faults.Operator, Operation: "compensate"}, true},
 		{"POST", "", "/v1/tool-executions/run-1:c1/resolve", faults.Request{Service: faults.Operator, Operation: "resolve"}, true},
 		{"GET", "", "/healthz", faults.Request{}, false},
 	} {

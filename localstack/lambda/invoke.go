@@ -52,14 +52,9 @@ func (s *Supervisor) Invoke(ctx context.Context, in Invocation) (Result, error) 
 	if err != nil {
 		return Result{}, err
 	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-
-		return Result{}, ErrClosed
+	if err := s.enter(p); err != nil {
+		return Result{}, err
 	}
-	s.work.Add(1)
-	s.mu.Unlock()
 	type ending struct {
 		result Result
 		err    error
@@ -67,8 +62,8 @@ func (s *Supervisor) Invoke(ctx context.Context, in Invocation) (Result, error) 
 	ended := make(chan ending, 1)
 	detached := context.WithoutCancel(ctx)
 	go func() {
-		defer s.work.Done()
 		result, err := s.run(detached, p, c)
+		s.leave(p) // before anybody hears of it and asks again
 		ended <- ending{result, err}
 	}()
 	select {
@@ -121,9 +116,10 @@ func (s *Supervisor) run(ctx context.Context, p *pool, c *call) (Result, error) 
 			return Result{}, err
 		}
 		var u usage
-		if sb.cmd == nil {
+		if sb.child == nil {
 			begun := time.Now()
 			out, ok, err := s.initialise(ctx, p, sb, s.options.InitTimeout, c.id)
+			s.startEnded()
 			if err != nil {
 				return Result{}, err
 			}
@@ -182,7 +178,6 @@ func (s *Supervisor) initialise(
 	}
 	if !s.register(sb) {
 		sb.kill()
-		<-sb.exited
 
 		return outcome{}, false, ErrClosed
 	}
@@ -194,7 +189,6 @@ func (s *Supervisor) initialise(
 	case <-sb.exited:
 	case <-timer.C:
 		sb.kill()
-		<-sb.exited
 
 		return timedOut(requestID, limit), false, nil
 	}
@@ -228,7 +222,6 @@ func (s *Supervisor) deliver(sb *sandbox, c *call, budget time.Duration) (outcom
 		out = exited(c.id, sb.exitErr)
 	case <-timer.C:
 		sb.kill()
-		<-sb.exited
 		out = timedOut(c.id, sb.fn.Timeout)
 	}
 	if answer, ok := sb.outcomeOf(c); ok {
@@ -242,8 +235,8 @@ func (s *Supervisor) deliver(sb *sandbox, c *call, budget time.Duration) (outcom
 // finish writes the end of the invocation's log and frees the sandbox.
 func (s *Supervisor) finish(p *pool, sb *sandbox, c *call, out outcome, u usage) Result {
 	u.duration = time.Since(c.begun)
-	if sb.cmd != nil {
-		u.peakMB = sb.peakMemory()
+	if sb.child != nil {
+		u.peakMB = sb.child.PeakMB()
 		sb.stream.sync()
 	}
 	for _, line := range endLines(c, p.fn, out, u) {

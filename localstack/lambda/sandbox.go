@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/onceward/onceward/localstack/process"
 )
 
 // call is one invocation on its way through a sandbox.
@@ -37,9 +39,11 @@ type sandbox struct {
 	log       *sandboxLog
 	accessKey string
 	secretKey string
-	busy      bool // guarded by the supervisor's lock
+	busy      bool        // guarded by the supervisor's lock
+	idleSince time.Time   // guarded by the supervisor's lock
+	reaper    *time.Timer // kills it when it was idle for long; guarded by the supervisor's lock
 
-	cmd    *exec.Cmd // nil before start
+	child  *process.Process // nil before start
 	stream *logStream
 	server *http.Server
 
@@ -86,22 +90,19 @@ func (sb *sandbox) start(ctx context.Context, endpoint string, ended func()) err
 	cmd.Dir = filepath.Dir(sb.fn.Path)
 	cmd.Env = sb.environment(endpoint, listener.Addr().String())
 	cmd.Stdout, cmd.Stderr = output, output
-	isolate(cmd)
-	if err := cmd.Start(); err != nil {
+	if sb.child, err = process.Start(cmd); err != nil {
 		_ = listener.Close()
 		stream.close()
 
 		return err
 	}
-	sb.cmd = cmd
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
 		_ = sb.server.Serve(listener)
 	}()
 	go func() {
-		sb.exitErr = cmd.Wait()
-		killGroup(cmd) // children it left behind
+		sb.exitErr = sb.child.Err()
 		_ = sb.server.Close()
 		<-served
 		stream.close()
@@ -112,17 +113,10 @@ func (sb *sandbox) start(ctx context.Context, endpoint string, ended func()) err
 	return nil
 }
 
-func (sb *sandbox) kill() { killGroup(sb.cmd) }
-
-// peakMemory waits for nothing: of a process that is gone it asks the kernel's
-// last account.
-func (sb *sandbox) peakMemory() int {
-	select {
-	case <-sb.exited:
-		return exitedPeak(sb.cmd.ProcessState)
-	default:
-		return livePeak(sb.cmd.Process.Pid)
-	}
+// kill ends the process and what it started, and waits for both.
+func (sb *sandbox) kill() {
+	sb.child.Kill()
+	<-sb.exited
 }
 
 // environment is all that the process gets to see of ours.

@@ -1,9 +1,11 @@
 package lambda
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -22,9 +24,22 @@ type Options struct {
 	LogBytes int
 	// InitTimeout bounds the first start of a sandbox; zero means 10 s.
 	InitTimeout time.Duration
-	// MaxSandboxes bounds the sandboxes of one function; zero means 100.
-	// Invocations beyond it are throttled, as on AWS.
+	// Concurrency is how many invocations of one function may be under way or
+	// wait for a sandbox; zero means 1000. Those beyond it are throttled with
+	// TooManyRequestsException, as on AWS.
+	Concurrency int
+	// MaxSandboxes bounds the processes of one function; zero means eight for
+	// each CPU, at least 16: more would only take time from each other.
+	// Invocations beyond it wait until one is free, before their time begins.
 	MaxSandboxes int
+	// MaxStarting bounds how many sandboxes, of all functions, start at the same
+	// time, so that a burst of cold starts does not starve itself; zero means two
+	// for each CPU. An invocation that waits for its turn takes whatever sandbox
+	// is free first.
+	MaxStarting int
+	// IdleTimeout is how long a sandbox waits for its next invocation before it
+	// is killed; zero means 5 min.
+	IdleTimeout time.Duration
 }
 
 // Supervisor runs functions. It is safe for concurrent use. Close it, or its
@@ -33,11 +48,14 @@ type Supervisor struct {
 	options Options
 	logs    *lineSink
 
-	mu     sync.Mutex
-	pools  map[string]*pool
-	byKey  map[string]*sandbox
-	closed bool
-	work   sync.WaitGroup // sandboxes and invocations
+	work sync.WaitGroup // sandboxes and invocations
+
+	mu       sync.Mutex
+	changed  *sync.Cond // a sandbox became free or ended, a start ended, or all is closed
+	pools    map[string]*pool
+	byKey    map[string]*sandbox
+	starting int
+	closed   bool
 }
 
 // pool is a function with its sandboxes, guarded by the supervisor's lock.
@@ -46,6 +64,7 @@ type pool struct {
 	log  *functionLog
 	all  []*sandbox
 	idle []*sandbox // the one used last is last
+	busy int        // invocations under way or waiting
 	made time.Time
 	size int64
 	// revision is a UUID, as on AWS.
@@ -57,19 +76,17 @@ type pool struct {
 // function that can't be run is refused with a [*FunctionError] that names
 // every wrong field; all refusals are joined.
 func New(options Options, functions ...Function) (*Supervisor, error) {
-	if options.LogBytes == 0 {
-		options.LogBytes = 1 << 20
-	}
-	if options.InitTimeout == 0 {
-		options.InitTimeout = 10 * time.Second
-	}
-	if options.MaxSandboxes == 0 {
-		options.MaxSandboxes = 100
-	}
+	options.LogBytes = cmp.Or(options.LogBytes, 1<<20)
+	options.InitTimeout = cmp.Or(options.InitTimeout, 10*time.Second)
+	options.Concurrency = cmp.Or(options.Concurrency, 1000)
+	options.MaxSandboxes = cmp.Or(options.MaxSandboxes, max(16, 8*runtime.NumCPU()))
+	options.MaxStarting = cmp.Or(options.MaxStarting, 2*runtime.NumCPU())
+	options.IdleTimeout = cmp.Or(options.IdleTimeout, 5*time.Minute)
 	s := &Supervisor{
 		options: options, logs: newLineSink(options.Logs),
 		pools: make(map[string]*pool), byKey: make(map[string]*sandbox),
 	}
+	s.changed = sync.NewCond(&s.mu)
 	var errs []error
 	for _, f := range functions {
 		errs = append(errs, s.Add(f))
@@ -160,12 +177,11 @@ func (s *Supervisor) kill(chosen func(*sandbox) bool) int {
 		}
 	}
 	s.mu.Unlock()
+	var dying sync.WaitGroup
 	for _, sb := range victims {
-		sb.kill()
+		dying.Go(sb.kill)
 	}
-	for _, sb := range victims {
-		<-sb.exited
-	}
+	dying.Wait()
 
 	return len(victims)
 }
@@ -189,32 +205,68 @@ func (s *Supervisor) Logs(function string) []LogLine {
 func (s *Supervisor) Close() {
 	s.mu.Lock()
 	s.closed = true
+	s.changed.Broadcast()
 	s.mu.Unlock()
 	s.kill(func(*sandbox) bool { return true })
 	s.work.Wait()
 }
 
-// take hands out an idle sandbox or the place for a new one (nil).
-func (s *Supervisor) take(p *pool) (*sandbox, error) {
+// enter counts an invocation in, or throttles it. Each that is counted in must
+// leave.
+func (s *Supervisor) enter(p *pool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, ErrClosed
+		return ErrClosed
 	}
-	if n := len(p.idle); n > 0 {
-		sb := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		sb.busy = true
+	if p.busy >= s.options.Concurrency {
+		return throttled()
+	}
+	p.busy++
+	s.work.Add(1)
 
-		return sb, nil
-	}
-	if len(p.all) >= s.options.MaxSandboxes {
-		return nil, throttled()
-	}
-	sb := newSandbox(p.fn, p.log)
-	p.all = append(p.all, sb)
+	return nil
+}
 
-	return sb, nil
+func (s *Supervisor) leave(p *pool) {
+	s.mu.Lock()
+	p.busy--
+	s.mu.Unlock()
+	s.work.Done()
+}
+
+// take hands out an idle sandbox or, when it is its turn, a new one that is not
+// started yet; the taker of such a one must tell that its start has ended.
+func (s *Supervisor) take(p *pool) (*sandbox, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.closed {
+		if n := len(p.idle); n > 0 {
+			sb := p.idle[n-1]
+			p.idle = p.idle[:n-1]
+			sb.busy = true
+			sb.reaper.Stop()
+
+			return sb, nil
+		}
+		if len(p.all) < s.options.MaxSandboxes && s.starting < s.options.MaxStarting {
+			s.starting++
+			sb := newSandbox(p.fn, p.log)
+			p.all = append(p.all, sb)
+
+			return sb, nil
+		}
+		s.changed.Wait()
+	}
+
+	return nil, ErrClosed
+}
+
+func (s *Supervisor) startEnded() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starting--
+	s.changed.Broadcast()
 }
 
 // register makes a started sandbox known by its key; false if the supervisor
@@ -239,6 +291,23 @@ func (s *Supervisor) give(p *pool, sb *sandbox) {
 	case <-sb.exited:
 	default:
 		p.idle = append(p.idle, sb)
+		sb.idleSince = time.Now()
+		sb.reaper = time.AfterFunc(s.options.IdleTimeout, func() { s.reap(p, sb) })
+	}
+	s.changed.Broadcast()
+}
+
+// reap kills a sandbox that nobody has used for long. One that was taken in this
+// very moment, and perhaps given back, lives on.
+func (s *Supervisor) reap(p *pool, sb *sandbox) {
+	s.mu.Lock()
+	unused := slices.Contains(p.idle, sb) && time.Since(sb.idleSince) >= s.options.IdleTimeout
+	if unused {
+		p.idle = without(p.idle, sb)
+	}
+	s.mu.Unlock()
+	if unused {
+		sb.kill()
 	}
 }
 
@@ -246,9 +315,13 @@ func (s *Supervisor) give(p *pool, sb *sandbox) {
 func (s *Supervisor) forget(p *pool, sb *sandbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if sb.reaper != nil {
+		sb.reaper.Stop()
+	}
 	delete(s.byKey, sb.accessKey)
 	p.all = without(p.all, sb)
 	p.idle = without(p.idle, sb)
+	s.changed.Broadcast()
 }
 
 func without(list []*sandbox, sb *sandbox) []*sandbox {

@@ -80,7 +80,7 @@ func TestSixteenCallsAtOnceRunInSixteenSandboxesWithTheirOwnKeys(t *testing.T) {
 
 func TestCallsBeyondTheLimitAreThrottledUnentered(t *testing.T) {
 	t.Parallel()
-	s := start(t, lambda.Options{MaxSandboxes: 1})
+	s := start(t, lambda.Options{Concurrency: 1})
 	bell := newDoorbell(t)
 	done := make(chan lambda.Result, 1)
 	go func() { done <- invoke(t, s, bell.order()) }()
@@ -96,6 +96,85 @@ func TestCallsBeyondTheLimitAreThrottledUnentered(t *testing.T) {
 	<-done
 	if r := invoke(t, s, order{}); r.FunctionError != "" {
 		t.Errorf("after room was made: %s", r.Payload)
+	}
+}
+
+func TestCallsBeyondTheSandboxesWaitAndTheirTimeBeginsLater(t *testing.T) {
+	t.Parallel()
+	s := start(t, lambda.Options{MaxSandboxes: 2, MaxStarting: 1})
+	bell := newDoorbell(t)
+	held := make(chan lambda.Result, 2)
+	for range 2 {
+		go func() { held <- invoke(t, s, bell.order()) }()
+	}
+	first, second := bell.wait(t), bell.wait(t)
+	waiting := make(chan lambda.Result, 8)
+	for range cap(waiting) {
+		go func() { waiting <- invoke(t, s, order{Do: "facts"}) }()
+	}
+	for _, conn := range []io.Writer{first, second} {
+		if _, err := io.WriteString(conn, "go\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pids := map[string]bool{factsOf(t, <-held).PID: true, factsOf(t, <-held).PID: true}
+	for range cap(waiting) {
+		f := factsOf(t, <-waiting)
+		if !pids[f.PID] {
+			t.Errorf("process %s is a third one", f.PID)
+		}
+		if f.Left < 59*time.Second {
+			t.Errorf("%v left of a timeout of one minute", f.Left)
+		}
+	}
+}
+
+func TestCallsThatWaitForASandboxEndWithTheSupervisor(t *testing.T) {
+	t.Parallel()
+	s := start(t, lambda.Options{MaxSandboxes: 1})
+	bell := newDoorbell(t)
+	held := make(chan lambda.Result, 1)
+	go func() { held <- invoke(t, s, bell.order()) }()
+	bell.wait(t)
+	waiting := make(chan error, 3)
+	for range cap(waiting) {
+		go func() {
+			_, err := s.Invoke(t.Context(), lambda.Invocation{Function: "f"})
+			waiting <- err
+		}()
+	}
+	s.Close()
+	for range cap(waiting) {
+		if err := <-waiting; !errors.Is(err, lambda.ErrClosed) {
+			t.Errorf("got %v", err)
+		}
+	}
+	checkFailure(t, <-held, "Runtime.ExitError", "RequestId: ID Error: Runtime exited with error: signal: killed")
+}
+
+func TestSandboxThatNobodyUsesIsKilledAndOneInUseIsNot(t *testing.T) {
+	t.Parallel()
+	s := start(t, lambda.Options{IdleTimeout: 30 * time.Millisecond})
+	bell := newDoorbell(t)
+	held := make(chan lambda.Result, 1)
+	go func() { held <- invoke(t, s, bell.order()) }()
+	busy := bell.wait(t)
+	idle := factsOf(t, invoke(t, s, order{Do: "facts"}))
+	gone := time.NewTicker(5 * time.Millisecond)
+	defer gone.Stop()
+	for s.Caller(idle.AccessKey) != "" {
+		select {
+		case <-gone.C:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the idle sandbox lives on")
+		}
+	}
+	if _, err := io.WriteString(busy, "go\n"); err != nil {
+		t.Fatalf("the busy sandbox was killed: %v", err)
+	}
+	factsOf(t, <-held)
+	if next := factsOf(t, invoke(t, s, order{Do: "facts"})); next.PID == idle.PID {
+		t.Error("a killed sandbox answered")
 	}
 }
 

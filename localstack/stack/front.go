@@ -15,9 +15,9 @@ type front struct {
 }
 
 func newFront(s *Stack, dynamodb, machines, operator http.Handler) http.Handler {
-	about, err := json.Marshal(map[string]string{"url": s.URL, "billing_url": s.BillingURL, "stage": Stage, "table": s.Names.Table, "state_machine": s.Names.Machine})
+	about, err := json.Marshal(s.About())
 	if err != nil {
-		panic(err) // a map of strings is always JSON
+		panic(err) // strings are always JSON
 	}
 	return front{
 		dynamodb:  s.Faults.Middleware(dynamodb),
@@ -44,7 +44,7 @@ func (f front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.faults.ServeHTTP(w, r)
 	case strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-") && !strings.HasPrefix(path, "/20"):
 		http.Error(w, "this stack serves DynamoDB, Step Functions and Lambda only", http.StatusNotImplemented)
-	case path == "/_local" || path == "/":
+	case path == "/_local/about" || path == "/_local" || path == "/":
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(f.about)
 	case strings.HasPrefix(path, "/v1/"):

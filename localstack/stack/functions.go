@@ -12,20 +12,36 @@ import (
 )
 
 // functionTimeout is at least join + tool timeout + two settle reserves of any
-// tool here; the operator's look-ups wait for a tool, so it has more.
+// tool here. The operator's look-ups wait for a tool, so it has more, though not
+// more than API Gateway waits; the sweeper goes through all that is unsettled.
 const (
 	functionTimeout = 20 * time.Second
 	operatorTimeout = 29 * time.Second
+	sweeperTimeout  = time.Minute
 )
+
+func timeoutOf(name string) time.Duration {
+	switch name {
+	case names.Operator:
+		return operatorTimeout
+	case names.Sweeper:
+		return sweeperTimeout
+	}
+	return functionTimeout
+}
 
 type tool struct {
 	Function string `json:"function"`
 	Class    string `json:"class"`
 }
 
-// addFunctions makes the functions known to the supervisor. The tools' own
-// manifest says which tool is where, as a deployment would be told.
-func (s *Stack) addFunctions(ctx context.Context, built map[string]string) error {
+// addFunctions builds the functions and makes them known to the supervisor. The
+// tools' own manifest says which tool is where, as a deployment would be told.
+func (s *Stack) addFunctions(ctx context.Context) error {
+	built, err := build(ctx, s.options)
+	if err != nil {
+		return err
+	}
 	env := map[string]string{
 		names.EnvStage:   Stage,
 		names.EnvTable:   s.Names.Table,
@@ -35,7 +51,7 @@ func (s *Stack) addFunctions(ctx context.Context, built map[string]string) error
 	if err := s.Lambda.Add(lambda.Function{Name: machine.Function, Path: built[machine.Function], Env: env, Timeout: functionTimeout}); err != nil {
 		return err
 	}
-	if err := s.add(names.BillingTools, built, env, functionTimeout); err != nil {
+	if err := s.add(names.BillingTools, built, env); err != nil {
 		return err
 	}
 	tools, err := s.describe(ctx, s.Names.Function(names.BillingTools))
@@ -44,20 +60,23 @@ func (s *Stack) addFunctions(ctx context.Context, built map[string]string) error
 	}
 	text, err := json.Marshal(tools)
 	if err != nil {
-		return err
+		return fmt.Errorf("stack: %w", err)
 	}
 	env[names.EnvTools] = string(text)
 	env[names.EnvMachine] = MachineARN(s.Names.Machine)
-	for name, timeout := range map[string]time.Duration{names.Planner: functionTimeout, names.CallDesk: functionTimeout, names.Operator: operatorTimeout} {
-		if err := s.add(name, built, env, timeout); err != nil {
+	for _, name := range names.Functions() {
+		if name == names.BillingTools {
+			continue // it is there
+		}
+		if err := s.add(name, built, env); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Stack) add(name string, built map[string]string, env map[string]string, timeout time.Duration) error {
-	return s.Lambda.Add(lambda.Function{Name: s.Names.Function(name), Path: built[name], Env: env, Timeout: timeout, MemoryMB: 256})
+func (s *Stack) add(name string, built, env map[string]string) error {
+	return s.Lambda.Add(lambda.Function{Name: s.Names.Function(name), Path: built[name], Env: env, Timeout: timeoutOf(name), MemoryMB: 256})
 }
 
 func (s *Stack) describe(ctx context.Context, function string) (map[string]tool, error) {

@@ -2,12 +2,14 @@ package stack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 
 	"github.com/onceward/onceward/internal/names"
 	"github.com/onceward/onceward/internal/table"
@@ -41,13 +43,24 @@ func (s *Stack) makeMachines(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client := sfn.NewFromConfig(s.Config())
 	for name, definition := range map[string]string{s.Names.Machine: string(definition), machine.Name: machine.Definition()} {
-		if _, err := client.CreateStateMachine(ctx, &sfn.CreateStateMachineInput{Name: aws.String(name), Definition: aws.String(definition), RoleArn: aws.String(roleARN)}); err != nil {
+		if err := s.makeMachine(ctx, name, definition); err != nil {
 			return fmt.Errorf("stack: make state machine %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// makeMachine makes the machine or, if it was kept with another definition,
+// updates it: executions that go on keep the definition they were started with.
+func (s *Stack) makeMachine(ctx context.Context, name, definition string) error {
+	client := sfn.NewFromConfig(s.Config())
+	_, err := client.CreateStateMachine(ctx, &sfn.CreateStateMachineInput{Name: aws.String(name), Definition: aws.String(definition), RoleArn: aws.String(roleARN)})
+	if _, other := errors.AsType[*types.StateMachineAlreadyExists](err); !other {
+		return err
+	}
+	_, err = client.UpdateStateMachine(ctx, &sfn.UpdateStateMachineInput{StateMachineArn: aws.String(MachineARN(name)), Definition: aws.String(definition), RoleArn: aws.String(roleARN)})
+	return err
 }
 
 // MachineARN returns the ARN of the state machine of that name.

@@ -2,8 +2,11 @@ package stepfunctions
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +27,10 @@ type agent struct {
 	inputs []map[string]any // what the planner was asked
 	rounds int
 	tokens []string
+	// remembers makes the planner answer a turn as it did before, when asked again.
+	remembers bool
+	// toolFor, if set, answers by the id of the call instead of tool.
+	toolFor func(id string) (Invoked, error)
 }
 
 func newAgent(plans ...string) *agent {
@@ -51,7 +58,11 @@ func callTools(ids ...string) string {
 func (a *agent) plan(_ context.Context, payload map[string]any) (Invoked, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	answer := a.plans[min(len(a.inputs), len(a.plans)-1)]
+	turn := len(a.inputs)
+	if a.remembers {
+		turn = turnOf(payload)
+	}
+	answer := a.plans[min(turn, len(a.plans)-1)]
 	a.inputs = append(a.inputs, payload)
 	return answerJSON(answer)
 }
@@ -60,6 +71,9 @@ func (a *agent) useTool(_ context.Context, payload map[string]any) (Invoked, err
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.rounds++
+	if a.toolFor != nil {
+		return a.toolFor(payload["call"].(map[string]any)["id"].(string))
+	}
 	return a.tool(a.rounds, payload["mode"].(string))
 }
 
@@ -77,6 +91,39 @@ func (a *agent) outcomes(t *testing.T) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return jsonvalue.MustEncode(a.inputs[len(a.inputs)-1]["outcomes"])
+}
+
+// turnOf is how many turns the planner was told of.
+func turnOf(payload map[string]any) int {
+	told, _ := payload["outcomes"].([]any)
+	if len(told) == 0 {
+		return 0
+	}
+	turn, _ := jsonvalue.Int64(told[0].(map[string]any)["turn"].(json.Number))
+	return int(turn)
+}
+
+// said is the last that the planner was told, without the rounds that it took.
+func (a *agent) said() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.inputs) == 0 {
+		return "[]"
+	}
+	told, _ := a.inputs[len(a.inputs)-1]["outcomes"].([]any)
+	for i, outcome := range told {
+		plain := maps.Clone(outcome.(map[string]any))
+		delete(plain, "rounds")
+		told[i] = plain
+	}
+	return jsonvalue.MustEncode(told)
+}
+
+// known are the tokens that the desk was given.
+func (a *agent) known() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.tokens)
 }
 
 func agentRun(t *testing.T) string {

@@ -31,11 +31,10 @@ func (r *Runner) SendTaskSuccess(in SendTaskSuccessInput) (Empty, error) {
 	if err := checkLength("taskToken", in.TaskToken, 1, maxTokenLength); err != nil {
 		return Empty{}, err
 	}
-	output, err := checkTaskOutput(in.Output)
-	if err != nil {
+	if err := checkTaskOutput(in.Output); err != nil {
 		return Empty{}, err
 	}
-	return Empty{}, r.tokens.answer(in.TaskToken, answer{output: output})
+	return Empty{}, r.tokens.answer(in.TaskToken, answer{Output: in.Output})
 }
 
 // SendTaskFailure fails a waiting task; the rules for its token are those of SendTaskSuccess.
@@ -48,7 +47,7 @@ func (r *Runner) SendTaskFailure(in SendTaskFailureInput) (Empty, error) {
 	}
 	failure := interpreter.NewFailure(in.Error, in.Cause)
 	failure.FromTask = true
-	return Empty{}, r.tokens.answer(in.TaskToken, answer{failure: failure})
+	return Empty{}, r.tokens.answer(in.TaskToken, answer{Failure: failure})
 }
 
 // SendTaskHeartbeat starts the task's HeartbeatSeconds anew.

@@ -20,6 +20,8 @@ func (e *APIError) Error() string { return "stepfunctions: " + e.Type + ": " + e
 const (
 	codeExecutionAlreadyExists    = "ExecutionAlreadyExists"
 	codeExecutionDoesNotExist     = "ExecutionDoesNotExist"
+	codeExecutionLimitExceeded    = "ExecutionLimitExceeded"
+	codeExecutionNotRedrivable    = "ExecutionNotRedrivable"
 	codeInvalidARN                = "InvalidArn"
 	codeInvalidDefinition         = "InvalidDefinition"
 	codeInvalidExecutionInput     = "InvalidExecutionInput"
@@ -44,6 +46,10 @@ func apiError(code, format string, args ...any) error {
 
 func errClosed() error {
 	return &APIError{Type: codeServiceUnavailable, Message: "The runner is closed.", Status: http.StatusServiceUnavailable}
+}
+
+func errLimit() error {
+	return apiError(codeExecutionLimitExceeded, "The maximum number of running executions has been reached. Running executions must end or be stopped before a new execution can be started.")
 }
 
 // invalid is AWS's message for one member that breaks a constraint.

@@ -27,95 +27,201 @@ const (
 // execution is one run of a machine. Its definition is the one that the
 // machine had when it started.
 type execution struct {
-	runner     *Runner
-	definition *asl.Machine
-	machine    *machine
-	roleARN    string
-	arn, name  string
-	input      string // as it was given
-	value      any    // the input, decoded
-	trace      string
-	started    time.Time
-	log        *history.Log
-	stop       chan struct{} // closed when the execution has ended
+	runner  *Runner
+	machine *machine
+	arn     string
 
-	mu      sync.Mutex
-	status  Status
-	stopped time.Time
-	output  string
-	failure history.Ended
+	// definition and input are set before run and then read only.
+	definition *asl.Machine
+	input      any
+
+	mu     sync.Mutex
+	story  *story
+	stuck  error              // the journal took no record: nothing moves any more
+	cancel context.CancelFunc // of run
+	stop   chan struct{}      // closed when the execution has ended
+	done   chan struct{}      // closed when nothing runs for it any more; nil if nothing did
+}
+
+// drive lets the execution run from where it stands, in a goroutine of its own.
+// The Runner's mutex must be held.
+func (x *execution) drive() error {
+	definition, err := x.machine.parse(x.story.Definition)
+	if err != nil {
+		return err
+	}
+	if x.input, err = jsonvalue.Decode([]byte(x.story.input)); err != nil {
+		return err
+	}
+	x.definition, x.done = definition, make(chan struct{})
+	x.runner.spawn(x.run)
+	return nil
 }
 
 // run drives the execution to its end. If ctx ends first it stays RUNNING: the
 // Runner was closed under it.
 func (x *execution) run(ctx context.Context) {
+	defer close(x.done)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	x.runner.spawn(func(context.Context) { x.watch(ctx, cancel) })
-	end := x.workflow(ctx, &x.definition.Workflow, x.value, 0, nil)
+	x.mu.Lock()
+	x.cancel = cancel
+	root, limit := x.story.places[0], x.deadline()
+	over := x.stuck != nil || x.story.status != Running
+	x.mu.Unlock()
+	if over {
+		x.settle()
+		return
+	}
+	x.runner.spawn(func(context.Context) { x.watch(ctx, limit) })
+	end := x.workflow(ctx, &x.definition.Workflow, root, x.input, nil)
 	switch {
 	case end.stopped:
 	case end.failure != nil:
 		x.fail(end.last, end.failure)
 	default:
-		x.end(Succeeded, end.last, history.Ended{}, jsonvalue.MustEncode(end.output))
+		_ = x.end(Succeeded, event(0, end.last, history.ExecutionSucceeded, // what it returns is logged
+			history.Succeeded{Output: jsonvalue.MustEncode(end.output), OutputDetails: history.Whole()}))
 	}
+	x.settle()
 }
 
-// watch stops the work when the execution ends or its time is over.
-func (x *execution) watch(ctx context.Context, cancel context.CancelFunc) {
-	limit := newTimer(x.definition.Timeout)
-	defer limit.stop()
+// deadline is when the execution's own time is over; zero means never. The
+// mutex must be held.
+func (x *execution) deadline() time.Time {
+	if x.definition.Timeout == 0 {
+		return time.Time{}
+	}
+	since := x.story.started
+	if x.story.redrives > 0 {
+		since = x.story.redriven
+	}
+	return since.Add(x.definition.Timeout)
+}
+
+// watch ends the execution when its time is over.
+func (x *execution) watch(ctx context.Context, limit time.Time) {
+	timer := x.runner.timer(limit)
+	defer timer.stop()
 	select {
 	case <-ctx.Done():
-	case <-limit.fired:
-		x.end(TimedOut, 0, history.Ended{Type: history.ExecutionTimedOut}, "")
-		cancel()
-	case <-x.stop:
-		cancel()
+	case <-timer.fired:
+		_ = x.end(TimedOut, event(0, 0, history.ExecutionTimedOut, history.Ended{Type: history.ExecutionTimedOut})) // what it returns is logged
 	}
 }
 
 func (x *execution) fail(last int64, failure *interpreter.Failure) {
-	x.end(Failed, last, history.Ended{Type: history.ExecutionFailed, Error: failure.Error, Cause: failure.Cause}, "")
+	_ = x.end(Failed, event(0, last, history.ExecutionFailed, // what it returns is logged
+		history.Ended{Type: history.ExecutionFailed, Error: failure.Error, Cause: failure.Cause}))
 }
 
 // end closes the execution once: whoever comes first says how it ended. From
 // then on nothing is recorded and no token of it can be answered.
-func (x *execution) end(status Status, last int64, ended history.Ended, output string) {
+func (x *execution) end(status Status, last record) error {
 	x.mu.Lock()
-	if x.status != Running {
+	if x.story.status != Running {
 		x.mu.Unlock()
-		return
+		return nil
 	}
-	if status == Succeeded {
-		x.log.Seal(last, history.ExecutionSucceeded, history.Succeeded{Output: output, OutputDetails: history.Whole()})
-	} else {
-		x.log.Seal(last, ended.Type, ended)
+	// Stored now: how it ended. Stopped before: whoever goes on comes to an end again.
+	if err := x.store(last); err != nil {
+		x.mu.Unlock()
+		return err
 	}
-	x.status, x.output, x.failure, x.stopped = status, output, ended, x.runner.options.Now()
-	x.mu.Unlock()
-	x.runner.tokens.closeExecution(x.arn)
+	closed := x.story.places.closeTokens()
+	name, description, idle := x.story.failure.Error, x.describe(x.story, false), x.done == nil
 	close(x.stop)
-	x.runner.ended(x)
-	x.runner.options.Logger.LogAttrs(context.Background(), slog.LevelInfo, "execution ended",
-		slog.String("execution", x.arn), slog.String("status", string(status)), slog.String("error", ended.Error))
-}
-
-// record adds an event. It reports false when the execution has ended, also by
-// this very event being one too many.
-func (x *execution) record(previous int64, kind history.Type, details history.Details) (int64, bool) {
-	id, ok := x.log.Append(previous, kind, details)
-	if !ok && x.log.Full() {
-		x.end(Failed, previous, history.Ended{
-			Type: history.ExecutionFailed, Error: asl.ErrorRuntime, Cause: "The execution reached the maximum number of history events (25000).",
-		}, "")
+	if x.cancel != nil {
+		x.cancel()
 	}
-	return id, ok
+	x.mu.Unlock()
+	x.runner.tokens.forget(closed)
+	x.runner.ended(x)
+	if idle {
+		x.settle()
+	}
+	x.runner.options.Logger.LogAttrs(context.Background(), slog.LevelInfo, "execution ended",
+		slog.String("execution", x.arn), slog.String("status", string(status)), slog.String("error", name))
+	x.runner.announce(description)
+	return nil
 }
 
-func (x *execution) running() bool {
+// settle leaves the data of an execution that has ended to its journal.
+func (x *execution) settle() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.status == Running
+	if x.story.status != Running && x.runner.store.keeps() {
+		x.story, x.input, x.definition = x.story.shed(), nil, nil
+	}
+}
+
+// commit stores records in one piece and then applies them. It returns the id
+// of the last event, and false when the execution has ended, also by these
+// events being too many, or stands still because its journal failed.
+func (x *execution) commit(records ...record) (int64, bool) {
+	x.mu.Lock()
+	full := x.story.status == Running && records[0].Event != nil && !x.story.log.Room(len(records))
+	ok := x.story.status == Running && !full && x.store(records...) == nil
+	last := int64(x.story.log.Len())
+	x.mu.Unlock()
+	if full {
+		x.fail(records[0].Event.Previous, &interpreter.Failure{
+			Error: asl.ErrorRuntime, Cause: "The execution reached the maximum number of history events (25000).",
+		})
+	}
+	return last, ok
+}
+
+// store is commit for who holds the mutex and has checked.
+func (x *execution) store(records ...record) error {
+	if x.stuck != nil {
+		return x.stuck
+	}
+	events := make([]*history.Event, 0, len(records))
+	for _, r := range records {
+		if r.Event != nil {
+			events = append(events, r.Event)
+		}
+	}
+	x.story.log.Number(x.runner.options.Now(), events...)
+	first := x.story.log.Len() == 0
+	if err := x.runner.store.writeExecution(x.arn, first, records); err != nil {
+		x.halt(err)
+		return err
+	}
+	for _, r := range records {
+		x.story.apply(r)
+	}
+	return nil
+}
+
+// halt stops the execution where it is: the journal holds an unknown part of
+// the last step, so another one must not follow it. A Runner that starts anew
+// reads what is there and goes on.
+func (x *execution) halt(err error) {
+	x.stuck = err
+	if x.cancel != nil {
+		x.cancel()
+	}
+	x.runner.options.Logger.LogAttrs(context.Background(), slog.LevelError, "execution stands still: its journal failed",
+		slog.String("execution", x.arn), slog.String("error", err.Error()))
+}
+
+// standsStill tells whether nothing of the execution moves though it has not ended.
+func (x *execution) standsStill() bool {
+	if x.runner.isClosed() {
+		return true
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.stuck != nil
+}
+
+// whole is the story with its data, read from the journal if it is only there.
+// The mutex must be held.
+func (x *execution) whole() (*story, error) {
+	if !x.story.forgotten {
+		return x.story, nil
+	}
+	return x.runner.store.readExecution(x.arn)
 }

@@ -1,5 +1,10 @@
 package stepfunctions
 
+import (
+	"slices"
+	"strings"
+)
+
 // StartExecutionInput asks for an execution. Name defaults to a UUID, Input to {}.
 type StartExecutionInput struct {
 	StateMachineARN string  `json:"stateMachineArn"`
@@ -45,6 +50,7 @@ type DescribeExecutionOutput struct {
 	Cause               string    `json:"cause,omitempty"`
 	TraceHeader         string    `json:"traceHeader,omitempty"`
 	RedriveCount        int       `json:"redriveCount"`
+	RedriveDate         *float64  `json:"redriveDate,omitempty"`
 	RedriveStatus       string    `json:"redriveStatus"`
 	RedriveStatusReason string    `json:"redriveStatusReason,omitempty"`
 }
@@ -62,13 +68,45 @@ func (in ListExecutionsInput) check() error {
 	if in.MapRunARN != "" {
 		return unsupported("mapRunArn", in.MapRunARN)
 	}
-	if in.RedriveFilter != "" {
-		return unsupported("redriveFilter", in.RedriveFilter)
-	}
 	if err := checkARN("stateMachineArn", in.StateMachineARN); err != nil {
 		return err
 	}
-	return checkStatusFilter(in.StatusFilter)
+	if in.StatusFilter == pendingRedrive {
+		return apiError(codeValidation, "The status filter %s is for child executions of a Map Run.", pendingRedrive)
+	}
+	if err := checkFilter("statusFilter", in.StatusFilter, statuses); err != nil {
+		return err
+	}
+	return checkFilter("redriveFilter", in.RedriveFilter, redriveFilters)
+}
+
+// wants tells whether an execution is one that the filters let through.
+func (in ListExecutionsInput) wants(item ExecutionListItem) bool {
+	redriven := notRedriven
+	if item.RedriveCount > 0 {
+		redriven = onlyRedriven
+	}
+	return item.StateMachineARN == in.StateMachineARN && (in.StatusFilter == "" || in.StatusFilter == string(item.Status)) &&
+		(in.RedriveFilter == "" || in.RedriveFilter == redriven)
+}
+
+const (
+	pendingRedrive = "PENDING_REDRIVE"
+	onlyRedriven   = "REDRIVEN"
+	notRedriven    = "NOT_REDRIVEN"
+)
+
+// What the filters of lists may name.
+var (
+	statuses       = []string{"SUCCEEDED", "TIMED_OUT", pendingRedrive, "ABORTED", "FAILED", "RUNNING"}
+	redriveFilters = []string{onlyRedriven, notRedriven}
+)
+
+func checkFilter(field, filter string, values []string) error {
+	if filter == "" || slices.Contains(values, filter) {
+		return nil
+	}
+	return invalid(field, filter, "Member must satisfy enum value set: ["+strings.Join(values, ", ")+"]")
 }
 
 // ListExecutionsOutput is a page of executions.
@@ -86,6 +124,7 @@ type ExecutionListItem struct {
 	StartDate       float64  `json:"startDate"`
 	StopDate        *float64 `json:"stopDate,omitempty"`
 	RedriveCount    int      `json:"redriveCount"`
+	RedriveDate     *float64 `json:"redriveDate,omitempty"`
 }
 
 // StopExecutionInput names an execution and says why it stops.
@@ -124,4 +163,24 @@ type GetExecutionHistoryInput struct {
 type GetExecutionHistoryOutput struct {
 	Events    []map[string]any `json:"events"`
 	NextToken string           `json:"nextToken,omitempty"`
+}
+
+// RedriveExecutionInput names an execution. The same ClientToken within 15
+// minutes is the same request.
+type RedriveExecutionInput struct {
+	ExecutionARN string  `json:"executionArn"`
+	ClientToken  *string `json:"clientToken,omitempty"`
+}
+
+func (in RedriveExecutionInput) check() error {
+	const maxToken = 64
+	if in.ClientToken == nil {
+		return nil
+	}
+	return checkLength("clientToken", *in.ClientToken, 1, maxToken)
+}
+
+// RedriveExecutionOutput tells when the execution was redriven.
+type RedriveExecutionOutput struct {
+	RedriveDate float64 `json:"redriveDate"`
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -16,6 +16,12 @@ import (
 // while that execution runs answers as the first time; the name of a closed
 // one, or another input, is refused with ExecutionAlreadyExists.
 func (r *Runner) StartExecution(in StartExecutionInput) (StartExecutionOutput, error) {
+	return r.startExecution(in, "")
+}
+
+// startExecution starts an execution for a client or, with by, for a task of
+// another one, which is told of its own start whenever it asks again.
+func (r *Runner) startExecution(in StartExecutionInput, by string) (StartExecutionOutput, error) {
 	if err := in.check(); err != nil {
 		return StartExecutionOutput{}, err
 	}
@@ -32,15 +38,13 @@ func (r *Runner) StartExecution(in StartExecutionInput) (StartExecutionOutput, e
 	if len(input) > jsonvalue.MaxBytes {
 		return StartExecutionOutput{}, apiError(codeInvalidExecutionInput, "Invalid State Machine Execution Input: 'The input exceeds the limit of %d bytes.'", jsonvalue.MaxBytes)
 	}
-	value, err := jsonvalue.Decode([]byte(input))
-	if err != nil {
+	if _, err := jsonvalue.Decode([]byte(input)); err != nil {
 		return StartExecutionOutput{}, apiError(codeInvalidExecutionInput, "Invalid State Machine Execution Input: '%v'", err)
 	}
-	x := &execution{runner: r, name: name, input: input, value: value, trace: in.TraceHeader, status: Running}
-	return r.start(in.StateMachineARN, x)
+	return r.start(in.StateMachineARN, input, beginning{Name: name, Trace: in.TraceHeader, By: by})
 }
 
-func (r *Runner) start(machineARN string, x *execution) (StartExecutionOutput, error) {
+func (r *Runner) start(machineARN, input string, b beginning) (StartExecutionOutput, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -50,25 +54,57 @@ func (r *Runner) start(machineARN string, x *execution) (StartExecutionOutput, e
 	if err != nil {
 		return StartExecutionOutput{}, err
 	}
-	x.arn = r.executionARN(m.name, x.name)
-	if earlier, taken := r.executions[x.arn]; taken {
-		if earlier.input != x.input || !earlier.running() {
-			return StartExecutionOutput{}, apiError(codeExecutionAlreadyExists, "Execution Already Exists: '%s'", x.arn)
-		}
-		return StartExecutionOutput{ExecutionARN: x.arn, StartDate: seconds(earlier.started)}, nil
+	b.ARN = r.executionARN(m.Name, b.Name)
+	if earlier, taken := r.executions[b.ARN]; taken {
+		return earlier.startedAgain(input, b.By)
 	}
-	if m.deleting {
-		return StartExecutionOutput{}, apiError(codeStateMachineDeleting, "State Machine is being deleted: '%s'", m.arn)
+	if m.Deleting {
+		return StartExecutionOutput{}, apiError(codeStateMachineDeleting, "State Machine is being deleted: '%s'", m.ARN)
 	}
-	x.machine, x.definition, x.roleARN = m, m.parsed, m.roleARN
-	x.started, x.log, x.stop = r.options.Now(), history.NewLog(r.options.Now), make(chan struct{})
-	x.log.Append(0, history.ExecutionStarted, history.Started{Input: x.input, InputDetails: history.Whole(), RoleARN: x.roleARN})
-	m.unfinished++
+	if r.open >= r.maxOpen {
+		return StartExecutionOutput{}, errLimit()
+	}
+	b.Serial, b.MachineID, b.MachineARN, b.Machine, b.Definition = r.serial+1, m.ID, m.ARN, m.Name, m.Definition
+	x := &execution{runner: r, machine: m, arn: b.ARN, story: &story{}, stop: make(chan struct{})}
+	first := event(0, 0, history.ExecutionStarted, history.Started{Input: input, InputDetails: history.Whole(), RoleARN: m.RoleARN})
+	first.Start = &b
+	// Stored now: the whole execution. Stopped before: it does not exist; after: it runs, whoever heard of it.
+	if err := x.store(first); err != nil {
+		return StartExecutionOutput{}, err
+	}
+	r.keep(x)
+	r.options.Logger.LogAttrs(context.Background(), slog.LevelInfo, "execution started", slog.String("execution", x.arn))
+	if err := x.drive(); err != nil {
+		return StartExecutionOutput{}, err
+	}
+	return StartExecutionOutput{ExecutionARN: x.arn, StartDate: seconds(x.story.started)}, nil
+}
+
+// startedAgain answers a start under a name that is taken.
+func (x *execution) startedAgain(input, by string) (StartExecutionOutput, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	same := x.story.status == Running && x.story.input == input || by != "" && x.story.By == by
+	if !same {
+		return StartExecutionOutput{}, apiError(codeExecutionAlreadyExists, "Execution Already Exists: '%s'", x.arn)
+	}
+	return StartExecutionOutput{ExecutionARN: x.arn, StartDate: seconds(x.story.started)}, nil
+}
+
+// keep adds an execution to those that the Runner knows. The mutex must be held.
+func (r *Runner) keep(x *execution) {
 	r.executions[x.arn] = x
 	r.order = append(r.order, x)
-	r.options.Logger.LogAttrs(context.Background(), slog.LevelInfo, "execution started", slog.String("execution", x.arn))
-	r.spawn(x.run)
-	return StartExecutionOutput{ExecutionARN: x.arn, StartDate: seconds(x.started)}, nil
+	r.serial = x.story.Serial
+	if x.story.status == Running {
+		r.opened(x.machine)
+	}
+}
+
+// opened counts an execution that runs. The mutex must be held.
+func (r *Runner) opened(m *machine) {
+	m.unfinished++
+	r.open++
 }
 
 // ended is told by an execution that it is over.
@@ -76,6 +112,7 @@ func (r *Runner) ended(x *execution) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	x.machine.unfinished--
+	r.open--
 	r.sweep(x.machine)
 }
 
@@ -98,31 +135,48 @@ func (r *Runner) DescribeExecution(in DescribeExecutionInput) (DescribeExecution
 	if err != nil {
 		return DescribeExecutionOutput{}, err
 	}
+	r.mu.Lock()
+	deleting := x.machine.Deleting
+	r.mu.Unlock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	included := &Included{Included: true}
-	out := DescribeExecutionOutput{
-		ExecutionARN: x.arn, StateMachineARN: x.machine.arn, Name: x.name, Status: x.status, StartDate: seconds(x.started),
-		Input: x.input, InputDetails: included, Error: x.failure.Error, Cause: x.failure.Cause, TraceHeader: x.trace,
-		RedriveStatus: "NOT_REDRIVABLE", RedriveStatusReason: redriveReason(x.status),
+	told := x.story
+	if told.textless {
+		if told, err = x.whole(); err != nil {
+			return DescribeExecutionOutput{}, err
+		}
 	}
-	if x.status != Running {
-		out.StopDate = new(seconds(x.stopped))
-	}
-	if x.status == Succeeded {
-		out.Output, out.OutputDetails = x.output, included
-	}
+	out := x.describe(told, deleting)
 	if in.IncludedData == "METADATA_ONLY" {
 		out.Input, out.Output, out.InputDetails, out.OutputDetails = "", "", &Included{}, nil
 	}
 	return out, nil
 }
 
-func redriveReason(status Status) string {
-	if status == Running || status == Succeeded {
-		return "Execution is " + string(status) + " and cannot be redriven"
+// describe describes an execution; deleting tells of its machine.
+func (x *execution) describe(s *story, deleting bool) DescribeExecutionOutput {
+	included := &Included{Included: true}
+	out := DescribeExecutionOutput{
+		ExecutionARN: x.arn, StateMachineARN: s.MachineARN, Name: s.Name, Status: s.status, StartDate: seconds(s.started),
+		StopDate: dated(s.stopped), Input: s.input, InputDetails: included, Error: s.failure.Error, Cause: s.failure.Cause, TraceHeader: s.Trace,
+		RedriveCount: s.redrives, RedriveDate: dated(s.redriven),
+		RedriveStatus: "REDRIVABLE", RedriveStatusReason: x.runner.whyNotRedrivable(s, deleting),
 	}
-	return "Execution is " + string(status) + "; the local runner does not redrive"
+	if s.status == Succeeded {
+		out.Output, out.OutputDetails = s.output, included
+	}
+	if out.RedriveStatusReason != "" {
+		out.RedriveStatus = "NOT_REDRIVABLE"
+	}
+	return out
+}
+
+// dated is nil for a time that has not come.
+func dated(at time.Time) *float64 {
+	if at.IsZero() {
+		return nil
+	}
+	return new(seconds(at))
 }
 
 // ListExecutions answers the executions of a machine, the newest first.
@@ -144,8 +198,7 @@ func (r *Runner) ListExecutions(in ListExecutionsInput) (ListExecutionsOutput, e
 	slices.Reverse(found)
 	all := []ExecutionListItem{}
 	for _, x := range found {
-		item := x.listItem()
-		if x.machine.arn == in.StateMachineARN && (in.StatusFilter == "" || in.StatusFilter == string(item.Status)) {
+		if item := x.listItem(); in.wants(item) {
 			all = append(all, item)
 		}
 	}
@@ -156,11 +209,11 @@ func (r *Runner) ListExecutions(in ListExecutionsInput) (ListExecutionsOutput, e
 func (x *execution) listItem() ExecutionListItem {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	item := ExecutionListItem{ExecutionARN: x.arn, StateMachineARN: x.machine.arn, Name: x.name, Status: x.status, StartDate: seconds(x.started)}
-	if x.status != Running {
-		item.StopDate = new(seconds(x.stopped))
+	s := x.story
+	return ExecutionListItem{
+		ExecutionARN: x.arn, StateMachineARN: s.MachineARN, Name: s.Name, Status: s.status, StartDate: seconds(s.started),
+		StopDate: dated(s.stopped), RedriveCount: s.redrives, RedriveDate: dated(s.redriven),
 	}
-	return item
 }
 
 // StopExecution ends a running execution as ABORTED; one that has ended keeps
@@ -173,10 +226,13 @@ func (r *Runner) StopExecution(in StopExecutionInput) (StopExecutionOutput, erro
 	if err != nil {
 		return StopExecutionOutput{}, err
 	}
-	x.end(Aborted, 0, history.Ended{Type: history.ExecutionAborted, Error: in.Error, Cause: in.Cause}, "")
+	last := event(0, 0, history.ExecutionAborted, history.Ended{Type: history.ExecutionAborted, Error: in.Error, Cause: in.Cause})
+	if err := x.end(Aborted, last); err != nil {
+		return StopExecutionOutput{}, err
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return StopExecutionOutput{StopDate: seconds(x.stopped)}, nil
+	return StopExecutionOutput{StopDate: seconds(x.story.stopped)}, nil
 }
 
 // GetExecutionHistory answers the events of an execution, page by page.
@@ -189,7 +245,13 @@ func (r *Runner) GetExecutionHistory(in GetExecutionHistoryInput) (GetExecutionH
 	if err != nil {
 		return GetExecutionHistoryOutput{}, err
 	}
-	events, more := x.log.Page(int64(after), limit, in.ReverseOrder)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	told, err := x.whole()
+	if err != nil {
+		return GetExecutionHistoryOutput{}, err
+	}
+	events, more := told.log.Page(int64(after), limit, in.ReverseOrder)
 	out := GetExecutionHistoryOutput{Events: make([]map[string]any, len(events))}
 	withData := in.IncludeExecutionData == nil || *in.IncludeExecutionData
 	for i, event := range events {
@@ -199,14 +261,4 @@ func (r *Runner) GetExecutionHistory(in GetExecutionHistoryInput) (GetExecutionH
 		out.NextToken = pageToken(int(events[len(events)-1].ID))
 	}
 	return out, nil
-}
-
-// statuses are the ones that a filter may name.
-var statuses = []string{"SUCCEEDED", "TIMED_OUT", "PENDING_REDRIVE", "ABORTED", "FAILED", "RUNNING"}
-
-func checkStatusFilter(filter string) error {
-	if filter == "" || slices.Contains(statuses, filter) {
-		return nil
-	}
-	return invalid("statusFilter", filter, "Member must satisfy enum value set: ["+strings.Join(statuses, ", ")+"]")
 }

@@ -49,6 +49,7 @@ func (r *Runner) Handler() http.Handler {
 		"GetExecutionHistory":            decoded(r.GetExecutionHistory),
 		"ListExecutions":                 decoded(r.ListExecutions),
 		"ListStateMachines":              decoded(r.ListStateMachines),
+		"RedriveExecution":               decoded(r.RedriveExecution),
 		"SendTaskFailure":                decoded(r.SendTaskFailure),
 		"SendTaskHeartbeat":              decoded(r.SendTaskHeartbeat),
 		"SendTaskSuccess":                decoded(r.SendTaskSuccess),

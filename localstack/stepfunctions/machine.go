@@ -2,7 +2,9 @@ package stepfunctions
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -14,14 +16,38 @@ import (
 
 // machine is a state machine. The Runner's mutex guards it.
 type machine struct {
-	arn, name  string
-	definition string
-	parsed     *asl.Machine
-	roleARN    string
-	created    time.Time
-	revision   string // empty until the first update
-	deleting   bool
+	machineRecord
 	unfinished int // running executions
+
+	// parsed is what parsedFrom says: executions seldom differ in it.
+	parsed     *asl.Machine
+	parsedFrom string
+}
+
+// parse reads the definition that an execution has. The Runner's mutex must be
+// held.
+func (m *machine) parse(definition string) (*asl.Machine, error) {
+	if m.parsed == nil || m.parsedFrom != definition {
+		parsed, err := parseDefinition(definition)
+		if err != nil {
+			return nil, err
+		}
+		m.parsed, m.parsedFrom = parsed, definition
+	}
+	return m.parsed, nil
+}
+
+// machineRecord is a machine as it is stored.
+type machineRecord struct {
+	ID         string    `json:"id"` // tells machines apart that had the same name one after the other
+	ARN        string    `json:"arn"`
+	Name       string    `json:"name"`
+	Definition string    `json:"definition"`
+	RoleARN    string    `json:"role_arn"`
+	Created    time.Time `json:"created"`
+	Revision   string    `json:"revision,omitempty"` // empty until the first update
+	Deleting   bool      `json:"deleting,omitempty"`
+	Deleted    bool      `json:"deleted,omitempty"`
 }
 
 func parseDefinition(definition string) (*asl.Machine, error) {
@@ -68,16 +94,22 @@ func (r *Runner) CreateStateMachine(in CreateStateMachineInput) (CreateStateMach
 	arn := r.machineARN(in.Name)
 	if m, ok := r.machines[arn]; ok {
 		switch {
-		case m.deleting:
+		case m.Deleting:
 			return CreateStateMachineOutput{}, apiError(codeStateMachineDeleting, "State Machine is being deleted: '%s'", arn)
-		case m.definition != in.Definition:
+		case m.Definition != in.Definition:
 			return CreateStateMachineOutput{}, apiError(codeStateMachineAlreadyExists, "State Machine Already Exists: '%s'", arn)
 		}
-		return CreateStateMachineOutput{StateMachineARN: arn, CreationDate: seconds(m.created)}, nil
+		return CreateStateMachineOutput{StateMachineARN: arn, CreationDate: seconds(m.Created)}, nil
 	}
-	m := &machine{arn: arn, name: in.Name, definition: in.Definition, parsed: parsed, roleARN: in.RoleARN, created: r.options.Now()}
+	m := &machine{parsed: parsed, parsedFrom: in.Definition, machineRecord: machineRecord{
+		ID: uuid.NewString(), ARN: arn, Name: in.Name, Definition: in.Definition, RoleARN: in.RoleARN, Created: r.options.Now(),
+	}}
+	// Stored now: the machine. Stopped before: there is none, and the same request makes it.
+	if err := r.writeOwn(m.machineRecord); err != nil {
+		return CreateStateMachineOutput{}, err
+	}
 	r.machines[arn] = m
-	return CreateStateMachineOutput{StateMachineARN: arn, CreationDate: seconds(m.created)}, nil
+	return CreateStateMachineOutput{StateMachineARN: arn, CreationDate: seconds(m.Created)}, nil
 }
 
 // UpdateStateMachine replaces definition or role; running executions keep theirs.
@@ -85,10 +117,8 @@ func (r *Runner) UpdateStateMachine(in UpdateStateMachineInput) (UpdateStateMach
 	if err := in.check(); err != nil {
 		return UpdateStateMachineOutput{}, err
 	}
-	var parsed *asl.Machine
 	if in.Definition != nil {
-		var err error
-		if parsed, err = parseDefinition(*in.Definition); err != nil {
+		if _, err := parseDefinition(*in.Definition); err != nil {
 			return UpdateStateMachineOutput{}, err
 		}
 	}
@@ -98,20 +128,25 @@ func (r *Runner) UpdateStateMachine(in UpdateStateMachineInput) (UpdateStateMach
 	if err != nil {
 		return UpdateStateMachineOutput{}, err
 	}
-	if m.deleting {
-		return UpdateStateMachineOutput{}, apiError(codeStateMachineDeleting, "State Machine is being deleted: '%s'", m.arn)
+	if m.Deleting {
+		return UpdateStateMachineOutput{}, apiError(codeStateMachineDeleting, "State Machine is being deleted: '%s'", m.ARN)
 	}
-	changed := in.Definition != nil && *in.Definition != m.definition || in.RoleARN != nil && *in.RoleARN != m.roleARN
+	updated := m.machineRecord
 	if in.Definition != nil {
-		m.definition, m.parsed = *in.Definition, parsed
+		updated.Definition = *in.Definition
 	}
 	if in.RoleARN != nil {
-		m.roleARN = *in.RoleARN
+		updated.RoleARN = *in.RoleARN
 	}
-	if changed || m.revision == "" {
-		m.revision = uuid.NewString()
+	if updated != m.machineRecord || m.Revision == "" {
+		updated.Revision = uuid.NewString()
+		// Stored now: what executions get that start from here on.
+		if err := r.writeOwn(updated); err != nil {
+			return UpdateStateMachineOutput{}, err
+		}
+		m.machineRecord = updated
 	}
-	return UpdateStateMachineOutput{UpdateDate: seconds(r.options.Now()), RevisionID: m.revision}, nil
+	return UpdateStateMachineOutput{UpdateDate: seconds(r.options.Now()), RevisionID: m.Revision}, nil
 }
 
 // DeleteStateMachine removes a machine with its executions; one with running
@@ -122,25 +157,43 @@ func (r *Runner) DeleteStateMachine(in StateMachineARNInput) (Empty, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m, ok := r.machines[in.StateMachineARN]; ok {
-		m.deleting = true
-		r.sweep(m)
+	m, ok := r.machines[in.StateMachineARN]
+	if !ok || m.Deleting {
+		return Empty{}, nil
 	}
+	deleting := m.machineRecord
+	deleting.Deleting = true
+	// Stored now: that it starts no others. Whoever reads it removes it when nothing runs.
+	if err := r.writeOwn(deleting); err != nil {
+		return Empty{}, err
+	}
+	m.machineRecord = deleting
+	r.sweep(m)
 	return Empty{}, nil
 }
 
 // sweep removes a machine that is to be deleted once nothing runs. The mutex
 // must be held.
 func (r *Runner) sweep(m *machine) {
-	if !m.deleting || m.unfinished > 0 {
+	if !m.Deleting || m.unfinished > 0 {
 		return
 	}
-	delete(r.machines, m.arn)
+	m.Deleted = true
+	// Stored now: that it is gone. Journals that are still there then are removed by whoever reads this.
+	if err := r.writeOwn(m.machineRecord); err != nil {
+		r.options.Logger.LogAttrs(context.Background(), slog.LevelError, "a machine's end was not stored",
+			slog.String("machine", m.ARN), slog.String("error", err.Error()))
+	}
+	delete(r.machines, m.ARN)
 	r.order = slices.DeleteFunc(r.order, func(x *execution) bool {
 		if x.machine != m {
 			return false
 		}
 		delete(r.executions, x.arn)
+		if err := r.store.removeExecution(x.arn); err != nil {
+			r.options.Logger.LogAttrs(context.Background(), slog.LevelWarn, "a journal was not removed",
+				slog.String("execution", x.arn), slog.String("error", err.Error()))
+		}
 		return true
 	})
 }
@@ -157,10 +210,10 @@ func (r *Runner) DescribeStateMachine(in DescribeStateMachineInput) (DescribeSta
 		return DescribeStateMachineOutput{}, err
 	}
 	out := DescribeStateMachineOutput{
-		StateMachineARN: m.arn, Name: m.name, Status: "ACTIVE", Definition: m.definition, RoleARN: m.roleARN, Type: standard,
-		CreationDate: seconds(m.created), LoggingConfiguration: LoggingConfiguration{Level: "OFF"}, RevisionID: m.revision,
+		StateMachineARN: m.ARN, Name: m.Name, Status: "ACTIVE", Definition: m.Definition, RoleARN: m.RoleARN, Type: standard,
+		CreationDate: seconds(m.Created), LoggingConfiguration: LoggingConfiguration{Level: "OFF"}, RevisionID: m.Revision,
 	}
-	if m.deleting {
+	if m.Deleting {
 		out.Status = "DELETING"
 	}
 	if in.IncludedData == "METADATA_ONLY" {
@@ -174,7 +227,7 @@ func (r *Runner) ListStateMachines(in ListStateMachinesInput) (ListStateMachines
 	r.mu.Lock()
 	all := make([]StateMachineListItem, 0, len(r.machines))
 	for _, m := range r.machines {
-		all = append(all, StateMachineListItem{StateMachineARN: m.arn, Name: m.name, Type: standard, CreationDate: seconds(m.created)})
+		all = append(all, StateMachineListItem{StateMachineARN: m.ARN, Name: m.Name, Type: standard, CreationDate: seconds(m.Created)})
 	}
 	r.mu.Unlock()
 	slices.SortFunc(all, func(a, b StateMachineListItem) int { return cmp.Compare(a.Name, b.Name) })

@@ -250,13 +250,12 @@ func slicePage[T any](all []T, start, limit int) (page []T, next string) {
 }
 
 // checkTaskOutput reads the output of a task; it must be JSON within the limit.
-func checkTaskOutput(output string) (any, error) {
+func checkTaskOutput(output string) error {
 	if len(output) > jsonvalue.MaxBytes {
-		return nil, apiError(codeInvalidOutput, "Invalid Output: 'The output exceeds the limit of %d bytes.'", jsonvalue.MaxBytes)
+		return apiError(codeInvalidOutput, "Invalid Output: 'The output exceeds the limit of %d bytes.'", jsonvalue.MaxBytes)
 	}
-	value, err := jsonvalue.Decode([]byte(output))
-	if err != nil {
-		return nil, apiError(codeInvalidOutput, "Invalid Output: '%v'", err)
+	if _, err := jsonvalue.Decode([]byte(output)); err != nil {
+		return apiError(codeInvalidOutput, "Invalid Output: '%v'", err)
 	}
-	return value, nil
+	return nil
 }

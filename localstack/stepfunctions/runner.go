@@ -1,9 +1,9 @@
 // Package stepfunctions is a local AWS Step Functions for Standard machines in
-// the JSONPath subset that package asl reads. A Runner keeps machines and
-// executions in memory, runs them with AWS's documented rules for retries,
-// timeouts, maps and task tokens, and its Handler speaks the service's JSON 1.0
-// protocol to the AWS SDKs and the aws command. What it does not know it
-// refuses by name. Start at New.
+// the JSONPath subset that package asl reads. A Runner runs executions by AWS's
+// documented rules for retries, timeouts, maps, task tokens and redrives; with a
+// directory it stores each step before it takes effect, and after a kill the next
+// Runner goes on. Its Handler speaks the service's JSON 1.0 protocol. What it
+// does not know it refuses by name. Start at New.
 package stepfunctions
 
 import (
@@ -37,6 +37,18 @@ type Options struct {
 	// Logger hears of executions that start and end, without their data.
 	// Default: nothing is logged.
 	Logger *slog.Logger
+	// Data is the directory of the journals, made if it is missing; one Runner at
+	// a time can use it. What an answer tells of has been written then and
+	// outlives the process, however that ends; nothing is forced to the disk, so
+	// a crash of the machine itself may cost the newest steps. Histories of
+	// executions that have ended stay there only. Default: all is kept in memory
+	// and nothing outlives the Runner.
+	Data string
+	// Ended hears of each execution that becomes FAILED, TIMED_OUT or ABORTED,
+	// after that is stored, in a goroutine of its own; a kill between the two
+	// loses the news. It should return soon: Close waits for it. Default: nobody
+	// is told.
+	Ended func(StatusChange)
 }
 
 var (
@@ -47,12 +59,16 @@ var (
 )
 
 // Runner keeps state machines and runs executions of them in goroutines that
-// it owns. It is safe for concurrent use; Close ends it.
+// it owns. It is safe for concurrent use; Close ends it. An execution whose
+// journal can't be written stands still, and what would have had to be stored
+// is answered with an error; a new Runner on the directory lets it go on.
 type Runner struct {
 	invoker     Invoker
 	options     Options
 	interpreter *interpreter.Interpreter
 	tokens      *tokens
+	store       *store
+	maxOpen     int
 
 	// spawn runs f in a goroutine that Close waits for; its context ends then.
 	spawn  func(f func(context.Context))
@@ -64,9 +80,17 @@ type Runner struct {
 	machines   map[string]*machine   // by ARN
 	executions map[string]*execution // by ARN
 	order      []*execution          // as started
+	serial     int64                 // of the last start
+	open       int                   // running executions
 }
 
+// maxOpen is how many executions of an account can run at once on AWS.
+const maxOpen = 1_000_000
+
 // New returns a Runner whose Lambda tasks go to invoker. options may be nil.
+// With Options.Data it knows all that the last one on the directory did;
+// executions that run stand still until Recover. A directory that another
+// Runner uses, that another version wrote or that is damaged is an error.
 func New(invoker Invoker, options *Options) (*Runner, error) {
 	if invoker == nil {
 		return nil, errNoInvoker
@@ -76,7 +100,7 @@ func New(invoker Invoker, options *Options) (*Runner, error) {
 		return nil, err
 	}
 	r := &Runner{
-		invoker: invoker, options: o, tokens: newTokens(),
+		invoker: invoker, options: o, tokens: &tokens{open: map[string]*waiter{}}, maxOpen: maxOpen,
 		machines: map[string]*machine{}, executions: map[string]*execution{},
 		interpreter: &interpreter.Interpreter{
 			Random: random,
@@ -86,6 +110,9 @@ func New(invoker Invoker, options *Options) (*Runner, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	r.spawn = func(f func(context.Context)) { r.work.Go(func() { f(ctx) }) }
+	if err := r.load(); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 
@@ -127,32 +154,24 @@ func (r *Runner) Close(ctx context.Context) error {
 	r.mu.Unlock()
 	r.cancel()
 	done := make(chan struct{})
+	var err error
 	go func() {
+		defer close(done)
 		r.work.Wait()
-		close(done)
+		err = r.store.close()
 	}()
 	select {
 	case <-done:
-		return nil
+		return err
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", errStillBusy, ctx.Err())
 	}
 }
 
-// sleep waits d, shortened by the scale. It reports false if ctx ended first.
-func (r *Runner) sleep(ctx context.Context, d time.Duration) bool {
-	d = time.Duration(float64(d) * r.options.WaitScale)
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+func (r *Runner) isClosed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
 }
 
 // random returns a number in [0, 1).

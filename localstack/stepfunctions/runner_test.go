@@ -16,7 +16,16 @@ import (
 	"github.com/onceward/onceward/localstack/stepfunctions/jsonvalue"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childData) != "" {
+		if err := serveChild(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const testRole = "arn:aws:iam::000000000000:role/run"
 
@@ -85,7 +94,12 @@ func bubble(t *testing.T, invoker Invoker, options *Options, test func(t *testin
 // create makes a machine called m.
 func create(t *testing.T, r *Runner, definition string) string {
 	t.Helper()
-	out, err := r.CreateStateMachine(CreateStateMachineInput{Name: "m", Definition: definition, RoleARN: testRole})
+	return createNamed(t, r, "m", definition)
+}
+
+func createNamed(t *testing.T, r *Runner, name, definition string) string {
+	t.Helper()
+	out, err := r.CreateStateMachine(CreateStateMachineInput{Name: name, Definition: definition, RoleARN: testRole})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,8 +130,11 @@ func finish(t *testing.T, r *Runner, execution string) DescribeExecutionOutput {
 	r.mu.Lock()
 	x := r.executions[execution]
 	r.mu.Unlock()
+	x.mu.Lock()
+	stop := x.stop
+	x.mu.Unlock()
 	select {
-	case <-x.stop:
+	case <-stop:
 	case <-time.After(2 * 365 * 24 * time.Hour):
 		t.Fatalf("execution still runs:\n%s", events(t, r, execution))
 	}
@@ -153,6 +170,15 @@ func events(t *testing.T, r *Runner, execution string) string {
 func readFile(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func toJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}

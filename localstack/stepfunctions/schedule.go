@@ -12,6 +12,7 @@ import (
 
 // ending is how a workflow, or a part of one, came to its end: with an output,
 // with a failure, or stopped from outside. last is the event that led there.
+// The zero value means that it goes on.
 type ending struct {
 	output  any
 	failure *interpreter.Failure
@@ -19,149 +20,231 @@ type ending struct {
 	last    int64
 	// stateType is the type of the state that failed or was stopped.
 	stateType string
-	// fannedOut is set when an iteration, or the size of all results, failed a Map.
-	fannedOut bool
 }
 
-// cursor is where a workflow stands: all that is needed to go on from here.
-type cursor struct {
-	state   asl.State
-	raw     any // the state's input
-	item    *interpreter.Item
-	entered time.Time
-	event   int64 // of the state being entered
-	retries []int // how often each retrier has tried
-}
-
-func (c *cursor) retryCount() int {
-	count := 0
-	for _, n := range c.retries {
-		count += n
+// workflow runs states from where p stands until one ends, fails or ctx does.
+func (x *execution) workflow(ctx context.Context, w *asl.Workflow, p *place, input any, item *interpreter.Item) ending {
+	if p.phase == unborn {
+		p.phase, p.next, p.raw = between, w.StartAt, input
 	}
-	return count
-}
-
-// workflow runs states from StartAt until one ends, fails or ctx does.
-func (x *execution) workflow(ctx context.Context, w *asl.Workflow, input any, last int64, item *interpreter.Item) ending {
-	next := w.StartAt
-	for {
-		c := &cursor{state: w.States[next], raw: input, item: item, entered: x.runner.options.Now()}
-		common := c.state.Base()
-		id, ok := x.record(last, history.Entered(common.Type),
-			history.StateEntered{Name: common.Name, Input: jsonvalue.MustEncode(input), InputDetails: history.Whole()})
-		if !ok || ctx.Err() != nil {
-			return ending{stopped: true, last: last, stateType: common.Type}
+	for p.phase != finished {
+		v := &visit{x: x, p: p, item: item, state: w.States[p.state]}
+		if p.phase == between {
+			v.state = w.States[p.next]
 		}
-		c.event = id
-		advance, end := x.visit(ctx, c)
-		if end.failure != nil || end.stopped {
-			end.stateType = common.Type
+		if end := v.step(ctx); end.stopped || end.failure != nil {
+			end.stateType = v.state.Base().Type
 			return end
 		}
-		last, ok = x.record(end.last, history.Exited(common.Type),
-			history.StateExited{Name: common.Name, Output: jsonvalue.MustEncode(advance.Output), OutputDetails: history.Whole()})
-		if !ok {
-			return ending{stopped: true, last: end.last, stateType: common.Type}
-		}
-		if advance.Next == "" {
-			return ending{output: advance.Output, last: last}
-		}
-		next, input = advance.Next, advance.Output
 	}
+	return ending{output: p.raw, last: p.last}
 }
 
-// visit runs one state, with its retries and catchers.
-func (x *execution) visit(ctx context.Context, c *cursor) (interpreter.Advance, ending) {
-	last := c.event
-	for {
-		advance, end := x.attempt(ctx, c, last)
-		if end.failure == nil || end.stopped {
-			return advance, end
-		}
-		object := x.context(c, nil)
-		recovery, bad := x.runner.interpreter.Recover(c.state, c.raw, end.failure, c.retries, object)
-		if recovery.Retrier >= 0 {
-			c.retry(recovery.Retrier)
-			if !x.runner.sleep(ctx, recovery.Delay) {
-				return advance, ending{stopped: true, last: end.last}
-			}
-			last = end.last
-			continue
-		}
-		if end.fannedOut {
-			id, ok := x.record(end.last, history.MapStateFailed, nil)
-			if !ok {
-				return advance, ending{stopped: true, last: end.last}
-			}
-			end.last = id
-		}
-		switch {
-		case bad != nil:
-			return advance, ending{failure: bad, last: end.last}
-		case recovery.Caught != nil:
-			return *recovery.Caught, ending{last: end.last}
-		}
-		return advance, end
-	}
+// visit is a workflow in one of its states.
+type visit struct {
+	x     *execution
+	p     *place
+	state asl.State
+	item  *interpreter.Item
 }
 
-func (c *cursor) retry(retrier int) {
-	for len(c.retries) <= retrier {
-		c.retries = append(c.retries, 0)
+// step does what is next in the state. The same steps are taken by who comes
+// from the step before and by who goes on after a death.
+func (v *visit) step(ctx context.Context) ending {
+	p := v.p
+	switch p.phase {
+	case between:
+		return v.enter(ctx)
+	case entered:
+		return v.begin(ctx)
+	case called:
+		return v.takeUp(ctx)
+	case fanned:
+		return v.fanAgain(ctx)
+	case resulted:
+		return v.leaveUnless(v.x.runner.interpreter.Resume(v.state, p.raw, p.result, v.context(v.token())))
+	case broken:
+		return v.recover()
+	case retrying:
+		if !v.x.runner.sleepUntil(ctx, p.wake) {
+			return v.stopped()
+		}
+		p.phase = entered
+		return ending{}
+	case unborn, finished: // workflow does not come here with them
 	}
-	c.retries[retrier]++
+	panic("stepfunctions: unknown phase")
 }
 
-// attempt runs one state once.
-func (x *execution) attempt(ctx context.Context, c *cursor, last int64) (interpreter.Advance, ending) {
-	var wait *waiter
-	if task, ok := c.state.(*asl.Task); ok && task.Resource.WaitsForToken() {
-		// Each attempt has a token of its own; an answer to an earlier one comes too late.
-		wait = x.runner.tokens.mint(x.arn)
-		defer x.runner.tokens.close(wait)
+func (v *visit) stopped() ending { return ending{stopped: true, last: v.p.last} }
+
+// commit stores records of this workflow; if that can't be, the ending says so.
+func (v *visit) commit(records ...record) ending {
+	if _, ok := v.x.commit(records...); !ok {
+		return v.stopped()
 	}
-	object := x.context(c, wait)
-	step, failure := x.runner.interpreter.Begin(c.state, c.raw, object)
+	return ending{}
+}
+
+// note makes a record of this workflow.
+func (v *visit) note(previous int64, kind history.Type, details history.Details) record {
+	return event(v.p.branch, previous, kind, details)
+}
+
+func (v *visit) enter(ctx context.Context) ending {
+	common, input := v.state.Base(), v.p.raw
+	r := v.note(v.p.last, history.Entered(common.Type),
+		history.StateEntered{Name: common.Name, Input: jsonvalue.MustEncode(input), InputDetails: history.Whole()})
+	r.value = input
+	// Stored now: which state, with what. Stopped before: it is entered later.
+	if end := v.commit(r); end.stopped || ctx.Err() != nil {
+		return v.stopped()
+	}
+	return ending{}
+}
+
+// leaveUnless leaves the state, unless it failed.
+func (v *visit) leaveUnless(advance interpreter.Advance, failure *interpreter.Failure) ending {
 	if failure != nil {
-		return interpreter.Advance{}, ending{failure: failure, last: last}
+		v.p.fail(failure)
+		return ending{}
+	}
+	return v.leave(advance)
+}
+
+func (v *visit) leave(advance interpreter.Advance) ending {
+	common := v.state.Base()
+	r := v.note(v.p.last, history.Exited(common.Type),
+		history.StateExited{Name: common.Name, Output: jsonvalue.MustEncode(advance.Output), OutputDetails: history.Whole()})
+	r.value, r.Next = advance.Output, advance.Next
+	// Stored now: the output and where it goes. Stopped before: it is worked out again from the result.
+	return v.commit(r)
+}
+
+// begin starts an attempt.
+func (v *visit) begin(ctx context.Context) ending {
+	var wait *waiter
+	token := ""
+	if task, ok := v.state.(*asl.Task); ok && task.Resource.WaitsForToken() {
+		// Each attempt has a token of its own; an answer to an earlier one comes too late.
+		wait = v.x.runner.tokens.mint(v.x, v.p.branch)
+		defer v.x.runner.tokens.release(wait)
+		token = wait.token
+	}
+	step, failure := v.x.runner.interpreter.Begin(v.state, v.p.raw, v.context(token))
+	if failure != nil {
+		v.p.fail(failure)
+		return ending{}
 	}
 	switch s := step.(type) {
 	case interpreter.Advance:
-		return s, ending{last: last}
+		return v.leave(s)
 	case interpreter.Failed:
-		return interpreter.Advance{}, ending{failure: s.Failure, last: last}
+		v.p.fail(s.Failure)
+		return ending{}
 	case interpreter.Pause:
 		d := s.For
 		if !s.Until.IsZero() {
-			d = s.Until.Sub(x.runner.options.Now())
+			d = s.Until.Sub(v.p.since)
 		}
-		return s.Then, ending{stopped: !x.runner.sleep(ctx, d), last: last}
+		if !v.x.runner.sleepUntil(ctx, v.p.since.Add(v.x.runner.scaled(d))) {
+			return v.stopped()
+		}
+		return v.leave(s.Then)
 	case interpreter.Call:
-		return x.resume(c, object, x.call(ctx, s, wait, last))
+		return v.call(ctx, s, wait)
 	case interpreter.FanOut:
-		return x.resume(c, object, x.fanOut(ctx, c.state.(*asl.Map), s, last))
+		return v.fanOut(ctx, s)
 	default:
 		panic("stepfunctions: unknown step") // Begin returns no other
 	}
 }
 
-// resume ends a state with the result of what it asked for.
-func (x *execution) resume(c *cursor, object interpreter.Context, end ending) (interpreter.Advance, ending) {
-	if end.failure != nil || end.stopped {
-		return interpreter.Advance{}, end
+// recover asks the state's retriers and catchers about the failure.
+func (v *visit) recover() ending {
+	p := v.p
+	recovery, bad := v.x.runner.interpreter.Recover(v.state, p.raw, p.failure, p.retries, v.context(""))
+	if recovery.Retrier >= 0 {
+		until := v.x.runner.options.Now().Add(v.x.runner.scaled(recovery.Delay))
+		// Stored now: that this retry is used up, and when it is. Stopped before: it is counted later.
+		return v.commit(record{Branch: p.branch, Retry: &retry{Retrier: recovery.Retrier, Until: until}})
 	}
-	advance, failure := x.runner.interpreter.Resume(c.state, c.raw, end.output, object)
-	return advance, ending{failure: failure, last: end.last}
+	if p.ofFan {
+		r := v.note(p.last, history.MapStateFailed, nil)
+		r.Failure = p.failure
+		return v.commit(r)
+	}
+	switch {
+	case bad != nil:
+		return ending{failure: bad, last: p.last}
+	case recovery.Caught != nil:
+		return v.leave(*recovery.Caught)
+	}
+	return ending{failure: p.failure, last: p.last}
 }
 
-func (x *execution) context(c *cursor, wait *waiter) interpreter.Context {
-	object := interpreter.Context{
-		Execution: interpreter.Execution{ID: x.arn, Name: x.name, RoleARN: x.roleARN, Input: x.value, Started: x.started},
-		Machine:   interpreter.Machine{ID: x.machine.arn, Name: x.machine.name},
-		StateName: c.state.Base().Name, Entered: c.entered, EnteredEvent: c.event, RetryCount: c.retryCount(), Item: c.item,
+// token is the one of the attempt in progress, or empty.
+func (v *visit) token() string {
+	if v.p.task == nil {
+		return ""
 	}
-	if wait != nil {
-		object.Token = wait.token
+	return v.p.task.token
+}
+
+func (v *visit) context(token string) interpreter.Context {
+	x, p := v.x, v.p
+	return interpreter.Context{
+		Execution: interpreter.Execution{
+			ID: x.arn, Name: x.story.Name, RoleARN: x.story.roleARN, Input: x.input, Started: x.story.started,
+			Redrives: x.story.redrives, Redriven: x.story.redriven,
+		},
+		Machine:   interpreter.Machine{ID: x.story.MachineARN, Name: x.story.Machine},
+		StateName: v.state.Base().Name, Entered: p.entered, EnteredEvent: p.event, RetryCount: p.retryCount(), Item: v.item,
+		Token: token,
 	}
-	return object
+}
+
+// scaled is a wait as the options shorten it.
+func (r *Runner) scaled(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * r.options.WaitScale)
+}
+
+// sleepUntil waits until a time of the Runner's clock. It reports false if ctx
+// ended first.
+func (r *Runner) sleepUntil(ctx context.Context, until time.Time) bool {
+	timer := r.timer(until)
+	defer timer.stop()
+	select {
+	case <-timer.fired:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// optionalTimer never fires if its time is zero.
+type optionalTimer struct {
+	timer *time.Timer
+	fired <-chan time.Time
+}
+
+// timer fires at a time of the Runner's clock, at once if that is over.
+func (r *Runner) timer(at time.Time) *optionalTimer {
+	if at.IsZero() {
+		return &optionalTimer{}
+	}
+	timer := time.NewTimer(max(at.Sub(r.options.Now()), 0))
+	return &optionalTimer{timer: timer, fired: timer.C}
+}
+
+func (o *optionalTimer) reset(d time.Duration) {
+	if o.timer != nil {
+		o.timer.Reset(d)
+	}
+}
+
+func (o *optionalTimer) stop() {
+	if o.timer != nil {
+		o.timer.Stop()
+	}
 }

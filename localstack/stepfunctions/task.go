@@ -18,62 +18,89 @@ import (
 	"github.com/onceward/onceward/localstack/stepfunctions/jsonvalue"
 )
 
-// task is a call in progress.
-type task struct {
-	x        *execution
-	resource history.Resource
-	wait     *waiter // nil unless the task waits for its token
-	last     int64
+// call makes the call of a Task state and waits for its end.
+func (v *visit) call(ctx context.Context, call interpreter.Call, wait *waiter) ending {
+	resource := resourceOf(call.Resource)
+	scheduled := v.note(v.p.last, history.TaskScheduled, history.Scheduled{
+		Resource: resource, Region: v.x.runner.options.Region, Parameters: jsonvalue.MustEncode(call.Parameters),
+		TimeoutInSeconds: int64(call.Timeout / time.Second), HeartbeatInSeconds: int64(call.Heartbeat / time.Second),
+	})
+	if wait != nil {
+		scheduled.Token, scheduled.wait = wait.token, wait
+	}
+	// Stored now: the call, with its token. Stopped after: nobody knows whether it was made.
+	if end := v.commit(scheduled, v.note(history.Chain, history.TaskStarted, history.Begun{Resource: resource})); end.stopped || ctx.Err() != nil {
+		return v.stopped()
+	}
+	return v.await(ctx, v.perform(call))
 }
 
-// call makes the call of a Task state and waits for its end.
-func (x *execution) call(ctx context.Context, call interpreter.Call, wait *waiter, last int64) ending {
-	t := &task{x: x, resource: resourceOf(call.Resource), wait: wait, last: last}
-	scheduled := history.Scheduled{
-		Resource: t.resource, Region: x.runner.options.Region, Parameters: jsonvalue.MustEncode(call.Parameters),
-		TimeoutInSeconds: int64(call.Timeout / time.Second), HeartbeatInSeconds: int64(call.Heartbeat / time.Second),
-	}
-	if !t.record(history.TaskScheduled, scheduled) || !t.record(history.TaskStarted, history.Begun{Resource: t.resource}) || ctx.Err() != nil {
-		return t.stopped()
-	}
+// perform makes the call.
+func (v *visit) perform(call interpreter.Call) <-chan outcome {
 	outcomes := make(chan outcome, 1)
-	x.runner.spawn(func(ctx context.Context) {
+	by := v.x.arn + "#" + strconv.FormatInt(v.p.task.event, 10)
+	v.x.runner.spawn(func(ctx context.Context) {
 		// The context is the runner's: a task that times out can't stop the function, as on AWS.
-		outcomes <- x.runner.perform(ctx, call)
+		outcomes <- v.x.runner.perform(ctx, call, by)
 	})
-	return t.await(ctx, call, outcomes)
+	return outcomes
+}
+
+// takeUp goes on with a task whose call was made by a Runner that is gone. If
+// nothing tells that the call has ended, nobody knows whether a function ran.
+// Whether an execution was started this Runner knows itself: it may ask again.
+func (v *visit) takeUp(ctx context.Context) ending {
+	task := v.p.task
+	if task.submitted {
+		return v.await(ctx, nil)
+	}
+	resource := v.state.(*asl.Task).Resource
+	if parameters, err := jsonvalue.Decode([]byte(task.scheduled.Parameters)); err == nil && resource == asl.StartExecution {
+		return v.await(ctx, v.perform(interpreter.Call{Resource: resource, Parameters: parameters.(map[string]any)}))
+	}
+	return v.unlessAnswered(func() ending {
+		return v.finished(failed(ErrorSdkClient, "Unable to execute HTTP request: the runner stopped while the call was in progress"))
+	})
 }
 
 // await waits for whatever ends the task first.
-func (t *task) await(ctx context.Context, call interpreter.Call, outcomes <-chan outcome) ending {
+func (v *visit) await(ctx context.Context, outcomes <-chan outcome) ending {
+	task := v.p.task
 	var answers <-chan answer
 	var beats <-chan struct{}
-	if t.wait != nil {
-		answers, beats = t.wait.answers, t.wait.beats
+	if task.wait != nil {
+		answers, beats = task.wait.answers, task.wait.beats
+		defer v.x.runner.tokens.release(task.wait)
 	}
-	timeout, heartbeat := newTimer(call.Timeout), newTimer(call.Heartbeat)
+	v.x.mu.Lock()
+	timeoutAt, heartbeatAt := task.deadlines()
+	v.x.mu.Unlock()
+	timeout, heartbeat := v.x.runner.timer(timeoutAt), v.x.runner.timer(heartbeatAt)
 	defer timeout.stop()
 	defer heartbeat.stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return t.stopped()
+			return v.stopped()
 		case a := <-answers:
-			return t.answered(a)
+			return v.answered(a)
 		case <-beats:
-			heartbeat.reset(call.Heartbeat)
+			heartbeat.reset(time.Duration(task.scheduled.HeartbeatInSeconds) * time.Second)
 		case <-timeout.fired:
-			return t.unlessAnswered(func() ending { return t.timedOut(asl.ErrorTimeout) })
+			return v.unlessAnswered(func() ending { return v.timedOut(asl.ErrorTimeout) })
 		case <-heartbeat.fired:
-			return t.unlessAnswered(func() ending { return t.timedOut(asl.ErrorHeartbeatTimeout) })
+			return v.unlessAnswered(func() ending { return v.timedOut(asl.ErrorHeartbeatTimeout) })
 		case o := <-outcomes:
 			switch {
-			case t.wait == nil:
-				return t.finished(o)
+			case o.failure != nil && ctx.Err() != nil:
+				return v.stopped() // the call was cancelled with the Runner: what became of it is unknown
+			case task.wait == nil:
+				return v.finished(o)
 			case o.failure != nil:
-				return t.unlessAnswered(func() ending { return t.finished(o) })
-			case !t.record(history.TaskSubmitted, t.result(history.TaskSubmitted, o.result)):
-				return t.stopped()
+				return v.unlessAnswered(func() ending { return v.finished(o) })
+			}
+			if end := v.commit(v.result(history.TaskSubmitted, o.result)); end.stopped {
+				return end
 			}
 			outcomes = nil
 		}
@@ -81,65 +108,64 @@ func (t *task) await(ctx context.Context, call interpreter.Call, outcomes <-chan
 }
 
 // unlessAnswered closes the token; if an answer came before, that counts.
-func (t *task) unlessAnswered(otherwise func() ending) ending {
-	if t.wait != nil {
-		if a, ok := t.x.runner.tokens.close(t.wait); ok {
-			return t.answered(a)
+func (v *visit) unlessAnswered(otherwise func() ending) ending {
+	if wait := v.p.task.wait; wait != nil {
+		if a, ok := v.x.runner.tokens.close(wait); ok {
+			return v.answered(a)
 		}
 	}
 	return otherwise()
 }
 
-func (t *task) answered(a answer) ending {
-	return t.finished(outcome{result: a.output, failure: a.failure})
+func (v *visit) answered(a answer) ending {
+	if a.Failure != nil {
+		return v.failed(history.TaskFailed, a.Failure)
+	}
+	output, err := jsonvalue.Decode([]byte(a.Output))
+	if err != nil {
+		panic(err) // it was checked when it came in
+	}
+	return v.finished(outcome{result: output})
 }
 
-func (t *task) finished(o outcome) ending {
+func (v *visit) finished(o outcome) ending {
 	if o.failure != nil {
-		return t.failed(history.TaskFailed, o.failure)
+		return v.failed(history.TaskFailed, o.failure)
 	}
-	if !t.record(history.TaskSucceeded, t.result(history.TaskSucceeded, o.result)) {
-		return t.stopped()
-	}
-	return ending{output: o.result, last: t.last}
+	// Stored now: the result. Stopped before: the call counts as lost, an answer to the token still stands.
+	return v.commit(v.result(history.TaskSucceeded, o.result))
 }
 
-func (t *task) timedOut(name string) ending {
-	return t.failed(history.TaskTimedOut, interpreter.NewFailure(name, ""))
+func (v *visit) timedOut(name string) ending {
+	return v.failed(history.TaskTimedOut, interpreter.NewFailure(name, ""))
 }
 
-func (t *task) failed(kind history.Type, failure *interpreter.Failure) ending {
-	if !t.record(kind, history.Problem{Resource: t.resource, Type: kind, Error: failure.Error, Cause: failure.Cause}) {
-		return t.stopped()
-	}
-	return ending{failure: failure, last: t.last}
+func (v *visit) failed(kind history.Type, failure *interpreter.Failure) ending {
+	r := v.note(v.p.last, kind, history.Problem{Resource: v.p.task.scheduled.Resource, Type: kind, Error: failure.Error, Cause: failure.Cause})
+	r.Failure = failure
+	return v.commit(r)
 }
 
-func (t *task) stopped() ending { return ending{stopped: true, last: t.last} }
-
-func (t *task) record(kind history.Type, details history.Details) bool {
-	id, ok := t.x.record(t.last, kind, details)
-	if ok {
-		t.last = id
-	}
-	return ok
-}
-
-func (t *task) result(kind history.Type, value any) history.Result {
-	return history.Result{Resource: t.resource, Type: kind, Output: jsonvalue.MustEncode(value), OutputDetails: history.Whole()}
+func (v *visit) result(kind history.Type, value any) record {
+	r := v.note(v.p.last, kind, history.Result{
+		Resource: v.p.task.scheduled.Resource, Type: kind, Output: jsonvalue.MustEncode(value), OutputDetails: history.Whole(),
+	})
+	r.value = value
+	return r
 }
 
 // perform does what the resource says.
-func (r *Runner) perform(ctx context.Context, call interpreter.Call) outcome {
+func (r *Runner) perform(ctx context.Context, call interpreter.Call, by string) outcome {
 	if call.Resource == asl.StartExecution {
-		return r.startFromTask(call.Parameters)
+		return r.startFromTask(call.Parameters, by)
 	}
 	return r.invoke(ctx, call.Parameters)
 }
 
 // startFromTask is arn:aws:states:::states:startExecution.
-func (r *Runner) startFromTask(parameters map[string]any) outcome {
-	in := StartExecutionInput{Input: new("{}")}
+func (r *Runner) startFromTask(parameters map[string]any, by string) outcome {
+	// A name that only this call gives, so that asking again finds what it started.
+	in := StartExecutionInput{Input: new("{}"), Name: new(uuid.NewSHA1(uuid.NameSpaceURL, []byte(by)).String())}
 	in.StateMachineARN, _ = parameters["StateMachineArn"].(string)
 	if name, ok := parameters["Name"].(string); ok {
 		in.Name = &name
@@ -148,7 +174,7 @@ func (r *Runner) startFromTask(parameters map[string]any) outcome {
 		in.Input = new(jsonvalue.MustEncode(input))
 	}
 	requestID := uuid.NewString()
-	out, err := r.StartExecution(in)
+	out, err := r.startExecution(in, by)
 	if err != nil {
 		refused, ok := errors.AsType[*APIError](err)
 		if !ok {
@@ -169,30 +195,4 @@ func resourceOf(resource asl.Resource) history.Resource {
 	rest := strings.TrimPrefix(string(resource), "arn:aws:states:::")
 	service, action, _ := strings.Cut(rest, ":")
 	return history.Resource{ResourceType: service, Resource: action}
-}
-
-// optionalTimer never fires if its duration is 0.
-type optionalTimer struct {
-	timer *time.Timer
-	fired <-chan time.Time
-}
-
-func newTimer(d time.Duration) *optionalTimer {
-	if d <= 0 {
-		return &optionalTimer{}
-	}
-	timer := time.NewTimer(d)
-	return &optionalTimer{timer: timer, fired: timer.C}
-}
-
-func (o *optionalTimer) reset(d time.Duration) {
-	if o.timer != nil {
-		o.timer.Reset(d)
-	}
-}
-
-func (o *optionalTimer) stop() {
-	if o.timer != nil {
-		o.timer.Stop()
-	}
 }

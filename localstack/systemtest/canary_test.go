@@ -17,7 +17,7 @@ import (
 // token by which its run can be woken.
 func secrets(t *testing.T, run string) map[string]string {
 	t.Helper()
-	out, err := dynamodb.NewFromConfig(system.Config()).Query(t.Context(), &dynamodb.QueryInput{
+	out, err := database().Query(t.Context(), &dynamodb.QueryInput{
 		TableName: aws.String(system.Names.Table), ConsistentRead: aws.Bool(true),
 		KeyConditionExpression:    aws.String("#p = :p"),
 		ExpressionAttributeNames:  map[string]string{"#p": names.AttrPartition},
@@ -39,7 +39,7 @@ func secrets(t *testing.T, run string) map[string]string {
 
 // Proves: R17
 func TestNoSecretLeavesThePlaneThatItBelongsTo(t *testing.T) {
-	run := newRun(t)
+	run := ownRun(t)
 	account := run + "-canary-lose-answer-lookup-down"
 	execution := startRun(t, run, runInput(t, run, account, "pause"))
 	var hidden map[string]string

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strings"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
@@ -38,9 +39,15 @@ type answer struct {
 	} `json:"error"`
 }
 
-func lambdaClient() *lambda.Client {
-	return lambda.NewFromConfig(system.Config(), func(o *lambda.Options) { o.RetryMaxAttempts = 1 })
-}
+// One client of each service, so that all tests share its connections. An
+// invocation is sent once: a second one would be a second test.
+var (
+	lambdaClient = sync.OnceValue(func() *lambda.Client {
+		return lambda.NewFromConfig(system.Config(), func(o *lambda.Options) { o.RetryMaxAttempts = 1 })
+	})
+	machines = sync.OnceValue(func() *sfn.Client { return sfn.NewFromConfig(system.Config()) })
+	database = sync.OnceValue(func() *dynamodb.Client { return dynamodb.NewFromConfig(system.Config()) })
+)
 
 // envelope returns the envelope of an issue_credit of $25 to account.
 func envelope(mode, run, account string) map[string]any {
@@ -147,7 +154,7 @@ func tryOperator(ctx context.Context, actor, method, path string, body any, head
 }
 
 func callPath(run string, verb ...string) string {
-	return strings.Join(append([]string{"/v1/tool-executions", url.PathEscape(run + ":call_1")}, verb...), "/")
+	return keyPath(run+":call_1", verb...)
 }
 
 // shown is what the operator's API says of a call.
@@ -164,7 +171,14 @@ type shown struct {
 		By     string `json:"by"`
 		Reason string `json:"reason"`
 	} `json:"decisions"`
+	Undo *struct {
+		Number int  `json:"number"`
+		Open   bool `json:"open"`
+	} `json:"undo"`
 }
+
+// open reports whether an undo was asked for and has not ended.
+func (s shown) open() bool { return s.Undo != nil && s.Undo.Open }
 
 func show(t *testing.T, run string) shown {
 	t.Helper()
@@ -195,18 +209,35 @@ func runInput(t *testing.T, run, account, policy string) string {
 
 func startRun(t *testing.T, run, input string) (executionARN string) {
 	t.Helper()
-	out, err := sfn.NewFromConfig(system.Config()).StartExecution(t.Context(), &sfn.StartExecutionInput{
+	out, err := machines().StartExecution(t.Context(), &sfn.StartExecutionInput{
 		StateMachineArn: aws.String(stack.MachineARN(system.Names.Machine)), Name: aws.String(run), Input: aws.String(input),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { tellWhereItStopped(t, *out.ExecutionArn) })
 	return *out.ExecutionArn
+}
+
+// tellWhereItStopped logs the last events of a failed test's execution that has
+// not ended.
+func tellWhereItStopped(t *testing.T, execution string) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	out, err := machines().GetExecutionHistory(context.WithoutCancel(t.Context()), &sfn.GetExecutionHistoryInput{ExecutionArn: &execution, ReverseOrder: true, MaxResults: 12})
+	if err != nil || len(out.Events) == 0 || ends(out.Events[0].Type) {
+		return
+	}
+	for _, e := range slices.Backward(out.Events) {
+		t.Logf("%s: %d %s %s", execution, e.Id, e.Timestamp.Format(time.StampMilli), e.Type)
+	}
 }
 
 func endOf(t *testing.T, executionARN string) (status, output string) {
 	t.Helper()
-	client := sfn.NewFromConfig(system.Config())
+	client := machines()
 	eventually(t, "the run ends", func() bool {
 		out, err := client.DescribeExecution(t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: &executionARN})
 		if err != nil {
@@ -221,14 +252,19 @@ func endOf(t *testing.T, executionARN string) (status, output string) {
 // eventually polls what only another process can tell, for at most a minute.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
+	poll(t, time.Minute, 20*time.Millisecond, what, so)
+}
+
+func poll(t *testing.T, longest, every time.Duration, what string, so func() bool) {
+	t.Helper()
+	tick := time.NewTicker(every)
 	defer tick.Stop()
-	timeout := time.After(time.Minute)
+	timeout := time.After(longest)
 	for !so() {
 		select {
 		case <-tick.C:
 		case <-timeout:
-			t.Fatalf("%s: not within a minute", what)
+			t.Fatalf("%s: not within %v", what, longest)
 		}
 	}
 }

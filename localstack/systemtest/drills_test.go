@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,7 +16,7 @@ import (
 func waiting(t *testing.T, run string) (executionARN string) {
 	t.Helper()
 	executionARN = startRun(t, run, runInput(t, run, run+"-drop-request", "pause"))
-	client := sfn.NewFromConfig(system.Config())
+	client := machines()
 	eventually(t, "the run is parked", func() bool {
 		out, err := client.GetExecutionHistory(t.Context(), &sfn.GetExecutionHistoryInput{ExecutionArn: &executionARN, ReverseOrder: true, MaxResults: 1})
 		if err != nil {
@@ -60,94 +59,85 @@ func heardFailed(t *testing.T, run, execution string) {
 	}
 }
 
-// drill runs what kills function at each of the n requests that it sends for a
-// run, before and after the request is done.
-func drill(t *testing.T, function string, n int, do func(t *testing.T, run string, arm func(t *testing.T))) {
-	t.Helper()
-	for nth := 1; nth <= n; nth++ {
-		for _, effect := range []faults.Effect{faults.KillCallerBefore, faults.KillCallerAfter} {
-			t.Run(fmt.Sprintf("%s request %d", effect, nth), func(t *testing.T) {
-				t.Parallel()
-				run := ownRun(t)
-				do(t, run, func(t *testing.T) {
-					t.Helper()
-					arm(t, faults.Rule{Service: faults.DynamoDB, Caller: function, Contains: run, Nth: nth, Effect: effect})
-				})
-				if struck(run) != 1 {
-					t.Errorf("it was killed %d times", struck(run))
-				}
-			})
-		}
-	}
-}
-
-// Proves: R106, R119
-func TestKillOfTheOperatorAtAnyRequestLosesNoDecisionAndNoWakeUp(t *testing.T) {
-	t.Parallel()
-	function := system.Names.Function(names.Operator)
-	calm := ownRun(t)
-	execution := waiting(t, calm)
-	version := show(t, calm).Version
-	n := requestsOfACall(t, function, calm, func() { decideUntilHeard(t, calm, version) })
-	heardFailed(t, calm, execution)
-	if n < 4 {
-		t.Fatalf("a decision sends %d requests", n)
-	}
-	drill(t, function, n, func(t *testing.T, run string, arm func(t *testing.T)) {
-		t.Helper()
-		execution := waiting(t, run)
-		version := show(t, run).Version
-		arm(t)
-		decideUntilHeard(t, run, version)
-		heardFailed(t, run, execution)
-	})
-}
-
+// A decision that comes between the question and the park finds no bell: the
+// desk, which reads the call again after it has stored its own, rings it itself.
+// These tests run alone: until then nobody knows the bell's token.
 // Proves: R119
-func TestKillOfTheDeskAtAnyRequestLosesNoWakeUp(t *testing.T) {
-	t.Parallel()
-	function := system.Names.Function(names.CallDesk)
-	calm := ownRun(t)
-	var execution string
-	n := requestsOfACall(t, function, calm, func() { execution = waiting(t, calm) })
-	if n < 2 {
-		t.Fatalf("the desk sends %d requests", n)
-	}
-	decideUntilHeard(t, calm, show(t, calm).Version)
-	heardFailed(t, calm, execution)
-	drill(t, function, n, func(t *testing.T, run string, arm func(t *testing.T)) {
-		t.Helper()
-		arm(t)
-		execution := startRun(t, run, runInput(t, run, run+"-drop-request", "pause"))
-		eventually(t, "the desk is killed", func() bool { return struck(run) == 1 })
-		eventually(t, "the call is unknown", func() bool { return show(t, run).Status == "indeterminate" })
-		decideUntilHeard(t, run, show(t, run).Version)
-		heardFailed(t, run, execution)
-	})
-}
-
-// The bell itself is lost. These tests run alone: a bell's request does not say
-// which run it is for.
-// Proves: R119
-func TestBellThatIsLostIsRungAgain(t *testing.T) {
-	for _, effect := range []faults.Effect{faults.DropRequest, faults.DropAnswer, faults.KillCallerBefore, faults.KillCallerAfter} {
-		t.Run(string(effect), func(t *testing.T) {
+func TestRunThatParksAfterTheDecisionIsWokenByTheDesk(t *testing.T) {
+	desk := system.Names.Function(names.CallDesk)
+	for _, effect := range []faults.Effect{"", faults.DropRequest, faults.DropAnswer, faults.KillCallerBefore, faults.KillCallerAfter} {
+		t.Run("bell "+string(effect), func(t *testing.T) {
 			run := ownRun(t)
-			execution := waiting(t, run)
-			version := show(t, run).Version
-			id, err := system.Faults.Arm(faults.Rule{Service: faults.StepFunctions, Operation: "SendTaskSuccess", Caller: system.Names.Function(names.Operator), Effect: effect})
+			hold, err := system.Faults.Arm(faults.Rule{Service: faults.DynamoDB, Operation: "PutItem", Caller: desk, Contains: run, Effect: faults.Delay, Milliseconds: 60_000})
 			if err != nil {
 				t.Fatal(err)
 			}
-			decideUntilHeard(t, run, version)
-			heardFailed(t, run, execution)
-			for _, r := range system.Faults.Rules() {
-				if r.ID == id && r.Hits != 1 {
-					t.Errorf("the fault struck %d times", r.Hits)
+			t.Cleanup(func() { _ = system.Faults.Disarm(hold) })
+			execution := startRun(t, run, runInput(t, run, run+"-drop-request", "pause"))
+			eventually(t, "the desk is about to store the wait", func() bool { return hitsOf(hold) == 1 })
+			decideUntilHeard(t, run, show(t, run).Version)
+			bell := ""
+			if effect != "" {
+				if bell, err = system.Faults.Arm(faults.Rule{Service: faults.StepFunctions, Operation: "SendTaskSuccess", Caller: desk, Effect: effect}); err != nil {
+					t.Fatal(err)
 				}
+				t.Cleanup(func() { _ = system.Faults.Disarm(bell) })
 			}
-			if err := system.Faults.Disarm(id); err != nil {
+			if err := system.Faults.Disarm(hold); err != nil {
 				t.Fatal(err)
+			}
+			heardFailed(t, run, execution)
+			if hits := hitsOf(bell); effect != "" && hits != 1 {
+				t.Errorf("the bell's fault struck %d times", hits)
+			}
+			// A bell that was lost stays unconfirmed: whoever comes next rings it, in vain.
+			(&fullRun{id: run}).lookUp(t, run+":call_1")
+			if listed(t, run, "") {
+				t.Error("a run that went on is listed")
+			}
+		})
+	}
+}
+
+// Proves: R113, R114, R115, R116
+func TestNothingIsUndoneUnasked(t *testing.T) {
+	t.Parallel()
+	resume := func(t *testing.T, run string) {
+		t.Helper()
+		if status, text := operator(t, "dev::ada", http.MethodPost, "/v1/runs/"+run+"/resume", map[string]any{}); status != http.StatusOK {
+			t.Fatalf("resume: %d: %s", status, text)
+		}
+		eventually(t, "the run waits again", func() bool { return (&fullRun{id: run}).page(t).Status == "awaiting_reconciliation" })
+	}
+	stop := func(t *testing.T, execution string) {
+		t.Helper()
+		if _, err := machines().StopExecution(t.Context(), &sfn.StopExecutionInput{ExecutionArn: &execution}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, after := range map[string]func(t *testing.T, run, execution string){
+		"on failure":  func(*testing.T, string, string) {},
+		"on cancel":   func(t *testing.T, _, execution string) { t.Helper(); stop(t, execution) },
+		"on recovery": func(t *testing.T, run, execution string) { t.Helper(); stop(t, execution); resume(t, run) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run, policy := ownRun(t), "pause"
+			if name == "on failure" {
+				policy = "fail"
+			}
+			execution := startRun(t, run, runInput(t, run, run+"-lose-answer-lookup-down", policy))
+			eventually(t, "the call is unknown", func() bool {
+				status, _ := operator(t, "dev::ada", http.MethodGet, callPath(run), nil)
+				return status == http.StatusOK && show(t, run).Status == "indeterminate"
+			})
+			after(t, run, execution)
+			if name == "on failure" {
+				endOf(t, execution)
+			}
+			s, effects := show(t, run), keyEffects(t, run)
+			if effects.Voids != 0 || effects.Credits != 1 || s.Undo != nil || s.Status != "indeterminate" || len(s.Decisions) != 0 {
+				t.Errorf("%+v, %+v", s, effects)
 			}
 		})
 	}

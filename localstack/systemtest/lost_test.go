@@ -33,8 +33,9 @@ func requestsOfACall(t *testing.T, caller, contains string, do func()) int {
 
 // Proves: R45, R63, R84, R147, R150
 func TestLosingAnyOneDynamoDBAnswerOfACallPaysOnceAndEndsCompleted(t *testing.T) {
+	t.Parallel()
 	tools := system.Names.Function(names.BillingTools)
-	run := newRun(t)
+	run := ownRun(t)
 	n := requestsOfACall(t, tools, run, func() {
 		if a := mustInvoke(t, envelope("invoke", run, run)); a.Status != "completed" {
 			t.Fatalf("without a fault: %+v", a)
@@ -46,7 +47,8 @@ func TestLosingAnyOneDynamoDBAnswerOfACallPaysOnceAndEndsCompleted(t *testing.T)
 	for _, effect := range []faults.Effect{faults.DropAnswer, faults.DropRequest} {
 		for nth := 1; nth <= n; nth++ {
 			t.Run(fmt.Sprintf("%s %d", effect, nth), func(t *testing.T) {
-				run := newRun(t)
+				t.Parallel()
+				run := ownRun(t)
 				arm(t, faults.Rule{Service: faults.DynamoDB, Caller: tools, Contains: run, Nth: nth, Effect: effect})
 				a := mustInvoke(t, envelope("invoke", run, run))
 				again := mustInvoke(t, envelope("invoke", run, run))
@@ -66,6 +68,7 @@ func TestLosingAnyOneDynamoDBAnswerOfACallPaysOnceAndEndsCompleted(t *testing.T)
 
 // Proves: R104, R106, R108
 func TestLosingAnyOneDynamoDBAnswerOfAResolveLeavesTheDecisionStanding(t *testing.T) {
+	t.Parallel()
 	function := system.Names.Function(names.Operator)
 	resolve := func(t *testing.T, run string) (int, []byte) {
 		t.Helper()
@@ -74,7 +77,7 @@ func TestLosingAnyOneDynamoDBAnswerOfAResolveLeavesTheDecisionStanding(t *testin
 	}
 	unknown := func(t *testing.T) string {
 		t.Helper()
-		run := newRun(t)
+		run := ownRun(t)
 		if a := mustInvoke(t, envelope("invoke", run, run+"-lose-answer-lookup-down")); a.Status != "indeterminate" || a.Effect != "unknown" {
 			t.Fatalf("%+v", a)
 		}
@@ -87,6 +90,7 @@ func TestLosingAnyOneDynamoDBAnswerOfAResolveLeavesTheDecisionStanding(t *testin
 	}
 	for nth := 2; nth <= n+1; nth++ {
 		t.Run(fmt.Sprintf("answer %d", nth-1), func(t *testing.T) {
+			t.Parallel()
 			run := unknown(t)
 			arm(t, faults.Rule{Service: faults.DynamoDB, Caller: function, Contains: run, Nth: nth, Effect: faults.DropAnswer})
 			status, text := resolve(t, run)
@@ -112,7 +116,8 @@ func TestLosingAnyOneDynamoDBAnswerOfAResolveLeavesTheDecisionStanding(t *testin
 
 // Proves: R107
 func TestOfTwoOperatorsOneWinsAndTheOtherHearsWho(t *testing.T) {
-	run := newRun(t)
+	t.Parallel()
+	run := ownRun(t)
 	mustInvoke(t, envelope("invoke", run, run+"-drop-request"))
 	version := show(t, run).Version
 	type result struct {

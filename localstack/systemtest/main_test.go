@@ -6,6 +6,7 @@ package systemtest
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -22,6 +23,7 @@ import (
 
 var (
 	system *stack.Stack
+	root   string    // the repository
 	logs   logBuffer // of all functions
 	ids    atomic.Int64
 )
@@ -43,15 +45,26 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	dir, err := os.Getwd()
 	if err == nil {
-		dir, err = stack.FindRoot(dir)
+		root, err = stack.FindRoot(dir)
 	}
 	exe, exeErr := os.Executable()
 	if err != nil || exeErr != nil {
 		fmt.Fprintln(os.Stderr, err, exeErr)
 		return 1
 	}
+	// A test here waits most of its time, for processes other than its own.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if scratch, err = os.MkdirTemp("", "onceward-systemtest-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
 	ctx := context.Background()
-	system, err = stack.Start(ctx, stack.Options{Root: dir, Exe: exe, BillingArgs: []string{"billing"}, WaitScale: demo.WaitScale, Logs: &logs})
+	system, err = stack.Start(ctx, stack.Options{Root: root, Exe: exe, BillingArgs: []string{"billing"}, WaitScale: demo.WaitScale, Logs: &logs})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -64,10 +77,11 @@ func run(m *testing.M) int {
 	return code
 }
 
-// newRun returns a run id that no other test uses.
-func newRun(t *testing.T) string {
+// ownRun returns a run id that no other test's begins with, so that a rule for it
+// strikes nobody else: most tests run beside each other.
+func ownRun(t *testing.T) string {
 	t.Helper()
-	return fmt.Sprintf("run-%d", ids.Add(1))
+	return fmt.Sprintf("run-%d-own", ids.Add(1))
 }
 
 // logBuffer collects what the functions log.

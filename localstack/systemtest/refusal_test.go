@@ -18,6 +18,7 @@ import (
 
 // Proves: R78
 func TestBadEnvelopeIsRefusedWithACodeAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(call map[string]any, e map[string]any) string{
 		"an unknown tool":     func(c, _ map[string]any) string { c["tool"] = "pay_twice"; return "" },
 		"an unknown field":    func(_, e map[string]any) string { e["extra"] = 1; return "" },
@@ -36,7 +37,8 @@ func TestBadEnvelopeIsRefusedWithACodeAndLeavesNothing(t *testing.T) {
 		"no permission":              func(_, e map[string]any) string { e["principal"] = map[string]any{"subject": "x"}; return "" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			run := newRun(t)
+			t.Parallel()
+			run := ownRun(t)
 			e := envelope("invoke", run, run)
 			e["call"] = maps.Clone(e["call"].(map[string]any))
 			replaced := spoil(e["call"].(map[string]any), e)
@@ -62,6 +64,7 @@ func TestBadEnvelopeIsRefusedWithACodeAndLeavesNothing(t *testing.T) {
 }
 
 func TestFrontRefusesWhatIsNoJSONOrTooLarge(t *testing.T) {
+	t.Parallel()
 	client := lambdaClient()
 	function := aws.String(system.Names.Function(names.BillingTools))
 	_, err := client.Invoke(t.Context(), &lambda.InvokeInput{FunctionName: function, Payload: []byte("{not json")})
@@ -81,7 +84,8 @@ func TestFrontRefusesWhatIsNoJSONOrTooLarge(t *testing.T) {
 
 // Proves: R50, R51
 func TestOneKeyForTwoRequestsIsAConflictAndTheFirstStands(t *testing.T) {
-	run := newRun(t)
+	t.Parallel()
+	run := ownRun(t)
 	mustInvoke(t, envelope("invoke", run, run))
 	other := mustInvoke(t, envelope("invoke", run, run+"-other"))
 	if other.Status != "conflict" || other.Result != nil {
@@ -94,7 +98,8 @@ func TestOneKeyForTwoRequestsIsAConflictAndTheFirstStands(t *testing.T) {
 
 // Proves: R104, R105
 func TestResolveNamesEveryWrongField(t *testing.T) {
-	run := newRun(t)
+	t.Parallel()
+	run := ownRun(t)
 	mustInvoke(t, envelope("invoke", run, run+"-drop-request"))
 	version := show(t, run).Version
 	for name, body := range map[string]map[string]any{
@@ -116,7 +121,8 @@ func TestResolveNamesEveryWrongField(t *testing.T) {
 
 // Proves: R101, R103
 func TestAnotherTenantSeesAndDecidesNothing(t *testing.T) {
-	run := newRun(t)
+	t.Parallel()
+	run := ownRun(t)
 	e := envelope("invoke", run, run+"-drop-request")
 	e["tenant"] = "acme"
 	if a := mustInvoke(t, e); a.Key != "acme/"+run+":call_1" {

@@ -2,37 +2,17 @@ package systemtest
 
 import (
 	"bytes"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/onceward/onceward/localstack/demo"
 )
 
 func contains(text []byte, part string) bool { return bytes.Contains(text, []byte(part)) }
 
-// Proves: R92, R93, R119, R157, R158, R160, R161, R144, R145
-func TestDemoStoriesHold(t *testing.T) {
-	var told bytes.Buffer
-	report, err := demo.Tell(t.Context(), system, &told)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := report.Err(); err != nil {
-		t.Errorf("%v\n%s", err, told.String())
-	}
-	if report.Summary.Stories != 5 || report.Summary.DoubleEffects != 0 {
-		t.Errorf("%+v", report.Summary)
-	}
-	if err := report.WriteJSON(io.Discard); err != nil {
-		t.Error(err)
-	}
-}
-
 // Proves: R117, R119, R120, R123
 func TestRunWithAnUnknownCallWaitsUntilSomebodySettlesIt(t *testing.T) {
-	run := newRun(t)
+	t.Parallel()
+	run := ownRun(t)
 	account := run + "-lose-answer-lookup-down"
 	execution := startRun(t, run, runInput(t, run, account, "pause"))
 	eventually(t, "the call is unknown", func() bool {
@@ -56,7 +36,8 @@ func TestRunWithAnUnknownCallWaitsUntilSomebodySettlesIt(t *testing.T) {
 
 // Proves: R124, R125
 func TestToldModelHearsUnresolvedAndALaterDecisionIsRecordKeeping(t *testing.T) {
-	run := newRun(t)
+	t.Parallel()
+	run := ownRun(t)
 	execution := startRun(t, run, runInput(t, run, run+"-lose-answer-lookup-down", "tell"))
 	ended, output := endOf(t, execution)
 	if ended != "SUCCEEDED" || !strings.Contains(output, "unresolved") || strings.Contains(output, "fail") {
@@ -70,7 +51,8 @@ func TestToldModelHearsUnresolvedAndALaterDecisionIsRecordKeeping(t *testing.T) 
 
 // Proves: R118, R124
 func TestPolicyFailEndsTheRunByName(t *testing.T) {
-	run := newRun(t)
+	t.Parallel()
+	run := ownRun(t)
 	ended, output := endOf(t, startRun(t, run, runInput(t, run, run+"-lose-answer-lookup-down", "fail")))
 	if ended != "FAILED" || !strings.Contains(output, "Onceward.CallUnresolved") {
 		t.Errorf("%s: %s", ended, output)

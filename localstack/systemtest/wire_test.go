@@ -45,7 +45,8 @@ func awsJSON(t *testing.T, into any, args ...string) {
 }
 
 func TestTheAWSCommandInvokesAFunctionAsOnAWS(t *testing.T) {
-	run := newRun(t)
+	t.Parallel()
+	run := ownRun(t)
 	dir := t.TempDir()
 	in, file := filepath.Join(dir, "in.json"), filepath.Join(dir, "out.json")
 	if err := os.WriteFile(in, encode(t, envelope("invoke", run, run)), 0o600); err != nil {
@@ -76,13 +77,14 @@ func TestTheAWSCommandInvokesAFunctionAsOnAWS(t *testing.T) {
 }
 
 func TestTheAWSCommandRunsAndReadsAnExecutionAsOnAWS(t *testing.T) {
-	run := newRun(t)
-	var machines struct {
+	t.Parallel()
+	run := ownRun(t)
+	var known struct {
 		StateMachines []struct{ StateMachineArn, Name, Type string }
 	}
-	awsJSON(t, &machines, "stepfunctions", "list-state-machines")
-	if !strings.Contains(encodeString(t, machines), stack.MachineARN(system.Names.Machine)) {
-		t.Errorf("%+v", machines)
+	awsJSON(t, &known, "stepfunctions", "list-state-machines")
+	if !strings.Contains(encodeString(t, known), stack.MachineARN(system.Names.Machine)) {
+		t.Errorf("%+v", known)
 	}
 	var started struct {
 		ExecutionArn string
@@ -125,7 +127,8 @@ func TestTheAWSCommandRunsAndReadsAnExecutionAsOnAWS(t *testing.T) {
 }
 
 func TestTheAWSCommandReadsTheTableAsOnAWS(t *testing.T) {
-	run := newRun(t)
+	t.Parallel()
+	run := ownRun(t)
 	mustInvoke(t, envelope("invoke", run, run))
 	key := string(encode(t, map[string]any{names.AttrPartition: map[string]string{"S": ".#" + run}, names.AttrSort: map[string]string{"S": "CALL#call_1"}}))
 	var got struct {

@@ -166,6 +166,24 @@ func (s State) Unsettled() bool {
 	return s.Flags&(Granted|UndoOpen|Contradicted) != 0
 }
 
+// Settled reports whether it is decided what became of the call: it took effect,
+// certainly did not, or was undone. A settled call may still need somebody.
+func (r Record) Settled() bool {
+	switch r.Status {
+	case Completed, Failed, Compensated:
+		return true
+	case Reserved, Started, Indeterminate, Follower, None:
+	}
+	return false
+}
+
+// Closable reports whether the table lets [Record.Close] move the record: it did
+// nothing, and could still start.
+func (r Record) Closable() bool {
+	_, err := Decide(r, Close, Given{})
+	return err == nil
+}
+
 // NeedsSomebody reports whether a person or the sweeper should look at the
 // record at now: everything unsettled but an approved call, and a started one
 // whose executor may still be at work.

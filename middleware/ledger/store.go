@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -43,11 +44,41 @@ type Store interface {
 	Unsettled(ctx context.Context, q Query) (Page, error)
 }
 
-// Query asks for a page of a tenant's unsettled records and waits.
+// Scanner finds what is unsettled of all tenants, for whoever can't know them.
+// Implementations must be safe for concurrent use and pass ledgertest.Exercise.
+type Scanner interface {
+	// Scan returns the next page of all records that may need somebody and of
+	// all unconfirmed waits, in no order; [Query].Tenant is not looked at. A page
+	// may be empty and not the last one. An item that can't be read hides no
+	// other: the page comes with an error that is [ErrCorrupt]. It may be
+	// behind; nothing is decided from it.
+	Scan(ctx context.Context, q Query) (Page, error)
+}
+
+// Query asks for a page of unsettled records and waits: of a tenant by
+// [Store].Unsettled, of all by [Scanner].Scan.
 type Query struct {
 	Tenant string
 	Cursor string // Page.Next of the page before; "" for the first
 	Limit  int    // of records and waits together; defaults to 50
+
+	// Segment, below Segments, is the part of a scan that is asked for; every
+	// item is in one of them, so that several can be read at once. Segments 0 is
+	// one segment, and 64 the most. Unsettled doesn't look at them.
+	Segment, Segments int
+}
+
+// MaxSegments is into how many parts a scan can be cut.
+const MaxSegments = 64
+
+// Parts returns how many parts the scan has and which one is asked for, or
+// [ErrInvalid] if there is no such part.
+func (q Query) Parts() (segment, segments int, err error) {
+	segments = max(q.Segments, 1)
+	if segments > MaxSegments || q.Segments < 0 || q.Segment < 0 || q.Segment >= segments {
+		return 0, 0, fmt.Errorf("ledger: %w: segment %d of %d", ErrInvalid, q.Segment, q.Segments)
+	}
+	return q.Segment, segments, nil
 }
 
 // Page is one page of what is unsettled. Next is "" on the last one.
@@ -67,8 +98,10 @@ type Waits interface {
 	// Waits returns all waits of a call, consistently, the oldest first.
 	Waits(ctx context.Context, key Key) ([]Wait, error)
 
-	// ConfirmWait marks the wait's bell as rung, with how it ended. Confirming
-	// again keeps the first word; a wait that does not exist is not an error.
+	// ConfirmWait marks the wait's bell as rung, with how it ended, and forgets its
+	// token. Confirming again keeps the first word; a wait that does not exist is
+	// not an error. When it was parked and rung is remembered as long as a settled
+	// record is.
 	ConfirmWait(ctx context.Context, w Wait, how string, at time.Time) error
 }
 

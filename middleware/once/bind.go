@@ -66,6 +66,25 @@ func (b *Bound[In, Out]) Close(ctx context.Context, req Request) Outcome[Out] {
 	return b.outcome(b.call(req, arguments[In]{}).close(ctx))
 }
 
+// Compensate undoes a call for which a person has asked an undo, and reports on
+// the undo: whether it took effect, and not where the call stands, which is left
+// to whoever asked. It is refused unless a consistent read shows that this undo
+// was asked for and is open. req is the call's own but for CallID, which is the
+// undo's, as [ledger.Key.Undo] writes it; in is what the call ran with, and not
+// minded by a tool that undoes by key. An undo has one attempt and a record of its
+// own, from which repeats are answered, also while nobody knows its outcome. No
+// permission is needed: the person's word on the call's record allows it.
+func (b *Bound[In, Out]) Compensate(ctx context.Context, req Request, in In) Report {
+	if b.spec.undoesByKey {
+		c := b.call(req, arguments[In]{})
+		c.unargued = true
+		return c.compensate(ctx, nil).report
+	}
+	args, err := typedArguments(b.spec, b.tool.Normalize, in)
+	c := b.call(req, args)
+	return c.compensate(ctx, c.refuseArguments(err)).report
+}
+
 func (b *Bound[In, Out]) outcome(e ending) Outcome[Out] {
 	o := Outcome[Out]{Report: e.report}
 	value, direct := e.value.(*Out)
@@ -110,6 +129,13 @@ func (b *Bound[In, Out]) call(req Request, args arguments[In]) *invocation {
 	req.Attempt = max(req.Attempt, 1)
 	t := b.tool
 	c := &invocation{g: b.guard, t: b.spec, req: req, key: req.Key(), fingerprint: args.fingerprint, received: args.received}
+	if of, n, ok := c.key.UndoOf(); ok {
+		c.t, c.undo = b.spec.ofUndo(), &undoing{of: of, n: n}
+		if t.Compensate != nil {
+			c.undo.run = func(ctx context.Context, rec ledger.Record) error { return t.Compensate(ctx, rec, args.in) }
+		}
+		return c // whatever it is asked, it neither runs the tool nor looks the call up
+	}
 	c.summarise = func() string { return args.summary(t.Summary) }
 	if t.Authorize != nil {
 		c.authorize = func(ctx context.Context) error { return t.Authorize(ctx, req, args.in) }

@@ -45,8 +45,8 @@ type callKey struct{}
 type attempt struct {
 	call   Call
 	clock  func() time.Time
-	lookUp bool        // may only read
-	sent   atomic.Bool // a write request of this attempt may have left
+	lookUp bool         // may only read
+	writes atomic.Int64 // of this attempt, which may have left
 }
 
 func (a *attempt) in(ctx context.Context) context.Context {

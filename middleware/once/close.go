@@ -12,7 +12,7 @@ import (
 func (c *invocation) close(ctx context.Context) ending {
 	c.unargued = true
 	return c.watched(ctx, func(ctx context.Context) ending {
-		if e := c.firstFault(ctx, nil, false); e != nil {
+		if e := c.firstFault(ctx, nil, ModeClose); e != nil {
 			return c.refuse(ctx, e)
 		}
 		var rec ledger.Record

@@ -76,6 +76,9 @@ const (
 	codeNotRecorded   = "not_recorded"
 	codeContradicted  = "contradicted"
 	codeCompensated   = "compensated"
+	codeNotAsked      = "undo_not_asked"
+	codeNotOpen       = "undo_not_open"
+	codeOtherOwner    = "undo_of_other"
 	codeClosed        = "closed"
 )
 
@@ -97,13 +100,16 @@ var codes = []Code{
 	{codeBadArguments, Refused, asRecorded, retryFixed, 422, "The arguments are not what the tool asks for."},
 	{codeBadNumber, Refused, asRecorded, retryFixed, 422, "A number does not survive as a double; send it as a string."},
 	{codeUnidentified, Refused, asRecorded, retryFixed, 400, "The wrapped function can't say which call its input is."},
-	{codeNotSupported, Refused, asRecorded, retryNever, 501, "This version can't do what was asked."},
+	{codeNotSupported, Refused, asRecorded, retryNever, 501, "The tool, or this version, can't do what was asked."},
 	{codeNotAuthorised, Refused, asRecorded, retryFixed, 403, "The caller may not make this call."},
 	{codeTooLittleTime, Refused, asRecorded, retrySame, 503, "Less time is left than the tool may need."},
 	{codeStoreDown, Refused, asRecorded, retrySame, 503, "The ledger can't be reached; the tool was not run."},
 	{codeCorrupt, Refused, "unknown", retryNever, 500, "The record can't be read as one; nothing may run on it."},
 	{codeNoRecord, Refused, "none", retrySame, 404, "The ledger has no record of the call."},
 	{codeFollower, Refused, "unknown", retryNever, 409, "The call answers as another one does, which this version can't follow."},
+	{codeNotAsked, Refused, asRecorded, retryNever, 409, "Nobody has asked for this undo of the call."},
+	{codeNotOpen, Refused, asRecorded, retryNever, 409, "The undo is over: it has ended, or a later one was asked for."},
+	{codeOtherOwner, Refused, asRecorded, retryFixed, 409, "The call to undo is one of another tool, turn or arguments."},
 	{codeOtherCall, Conflict, asRecorded, retryNever, 409, "The key belongs to a call of another tool, turn or arguments."},
 	{codePastRetention, Expired, "none", retryNever, 410, "The call came later than records are kept, and there is none."},
 	{codeRunning, InProgress, "unknown", retrySame, 202, "Another attempt may be running."},

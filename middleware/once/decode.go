@@ -65,6 +65,8 @@ func (e Envelope) check() (code, message string) {
 		return codeBadID, strings.TrimPrefix(e.Key().Check().Error(), ledger.ErrInvalid.Error()+": ")
 	case e.Call.Tool == "":
 		return codeUnknownTool, "call.tool: is missing"
+	case e.Mode == ModeCompensate && !isUndo(e.Key()):
+		return codeBadField, notAnUndo
 	case e.Call.Turn < 0:
 		return codeBadField, "call.turn: is negative"
 	case e.Call.Attempt < 0:

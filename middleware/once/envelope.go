@@ -13,7 +13,7 @@ const EnvelopeVersion = 1
 // Mode is what an envelope asks for.
 type Mode string
 
-// The modes. Only Invoke can run a tool.
+// The modes. Only Invoke can run a tool, and only Compensate can undo a call.
 const (
 	ModeInvoke     Mode = "invoke"     // run the call, or answer from the ledger
 	ModeReconcile  Mode = "reconcile"  // look up only
@@ -59,7 +59,8 @@ type RunPart struct {
 
 // CallPart says what is called. Exactly one of Arguments (an object) and
 // ArgumentsJSON (the same as one string, so that nothing on the way re-reads its
-// numbers) is given. Attempt 0 means 1.
+// numbers) is given. Attempt 0 means 1. With [ModeCompensate] ID is the undo's, as
+// [ledger.Key.Undo] writes it, and the rest is that of the call to undo.
 type CallPart struct {
 	ID            string          `json:"id"`
 	Tool          string          `json:"tool"`

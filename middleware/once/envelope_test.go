@@ -37,7 +37,13 @@ func TestBadEnvelopesAreRefusedBeforeAnythingHappens(t *testing.T) {
 		{"no version", envelope("invoke", `"onceward":1,`, ``), "bad_version", "onceward", true},
 		{"an unknown mode", envelope("run"), "bad_mode", "mode", true},
 		{"the desk's mode", envelope("inspect"), "wrong_function", "mode", true},
-		{"compensate, for now", envelope("compensate"), "not_supported", "mode", true},
+		{"an undo without its own id", envelope("compensate"), "bad_field", "call.id", true},
+		{"an undo without a number", envelope("compensate", `"c1"`, `"c1~undo"`), "bad_id", "call id", false},
+		{"undo 0", envelope("compensate", `"c1"`, `"c1~undo0"`), "bad_id", "call id", false},
+		{"undo 01", envelope("compensate", `"c1"`, `"c1~undo01"`), "bad_id", "call id", false},
+		{"an undo's undo", envelope("compensate", `"c1"`, `"c1~undo1~undo1"`), "bad_id", "call id", false},
+		{"an undo that is invoked", envelope("invoke", `"c1"`, `"c1~undo1"`), "not_supported", "call.id", true},
+		{"an undo by a tool that has none", envelope("compensate", `"c1"`, `"c1~undo1"`), "not_supported", "call.tool", true},
 		{"an unknown reply", envelope("invoke", `"full"`, `"long"`), "bad_field", "reply", true},
 		{"an unknown policy", envelope("invoke", `"reply"`, `"policy":{"on_indeterminate":"retry"},"reply"`), "bad_field", "policy.on_indeterminate", true},
 		{"a text as turn", envelope("invoke", `"turn":3`, `"turn":"3"`), "bad_field", "call.turn", true},
@@ -147,7 +153,7 @@ func TestDescribeTellsTheModelNoKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"onceward":1,"tools":[{"name":"issue_credit","description":"Credit an account.","effect":"external","approval":false,"arguments":{"type":"object","properties":{"account":{"type":"string"},"cents":{"type":"integer"},"note":{"type":"string"}},"required":["account"],"additionalProperties":false}}]}`
+	const want = `{"onceward":1,"tools":[{"name":"issue_credit","description":"Credit an account.","effect":"external","approval":false,"undo":false,"arguments":{"type":"object","properties":{"account":{"type":"string"},"cents":{"type":"integer"},"note":{"type":"string"}},"required":["account"],"additionalProperties":false}}]}`
 	if string(out) != want {
 		t.Errorf("got  %s\nwant %s", out, want)
 	}

@@ -205,3 +205,73 @@ func ExampleTool_reconcile() {
 	// indeterminate, next look, "", effects 1
 	// completed, next done, "rf_1", effects 1
 }
+
+// An undo is a call of its own, under its own key: a person asks for it on the
+// call's record, then it runs once. Here nobody has asked at first.
+func ExampleTool_compensate() {
+	store, err := memledger.New()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	guard, err := once.New(store, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	voids := 0
+	tool, err := once.Bind(guard, once.Tool[refundIn, refund]{
+		Name:       "refund",
+		Class:      once.External,
+		ExternalID: func(r refund) string { return r.ID },
+		Run: func(_ context.Context, in refundIn) (refund, error) {
+			return refund{ID: "rf_" + in.OrderID}, nil
+		},
+		CompensateByKey: true,
+		Compensate: func(ctx context.Context, rec ledger.Record, _ refundIn) error {
+			if rec.Outcome.ExternalID == "" {
+				return once.Rejected(errors.New("nothing to void")) // an unknown call: look it up here
+			}
+			voids++
+			fmt.Println("voids", rec.Outcome.ExternalID, "under", once.CallFrom(ctx).Key)
+			return nil
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	call := once.Request{RunID: "run-7Q", CallID: "toolu_01"}
+	undo := call
+	undo.CallID = call.Key().Undo(1).CallID
+	tool.Do(ctx, call, refundIn{OrderID: "o1"})
+	fmt.Println(tool.Compensate(ctx, undo, refundIn{}).Code)
+
+	// The operator's API does this when a person posts to /compensate.
+	rec, err := store.Load(ctx, call.Key())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ask, err := rec.AskUndo(ledger.Stamp{At: time.Now(), WriteID: "w1"}, ledger.Decision{ID: "d1", Actor: "ann", Reason: "refunded the wrong order", Version: rec.Version}, false)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := store.Apply(ctx, ask); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 2 {
+		r := tool.Compensate(ctx, undo, refundIn{})
+		fmt.Println(r.Key, r.Status, "replayed:", r.Replayed)
+	}
+	fmt.Println("voids:", voids)
+	// Output:
+	// undo_not_asked
+	// voids rf_o1 under run-7Q:toolu_01~undo1
+	// run-7Q:toolu_01~undo1 completed replayed: false
+	// run-7Q:toolu_01~undo1 completed replayed: true
+	// voids: 1
+}

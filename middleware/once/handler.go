@@ -82,9 +82,7 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		return json.Marshal(h.manifest())
 	case ModeInspect, ModePark:
 		return h.refuse(ctx, e, refusal(e.Key(), codeWrongFunction, "mode: %s belongs to the call desk", e.Mode))
-	case ModeCompensate:
-		return h.refuse(ctx, e, refusal(e.Key(), codeNotSupported, "mode: compensate is not supported yet"))
-	case ModeInvoke, ModeReconcile, ModeClose:
+	case ModeInvoke, ModeReconcile, ModeClose, ModeCompensate:
 	}
 	if tool == nil {
 		return h.refuse(ctx, e, refusal(e.Key(), codeUnknownTool, "call.tool: is not served here; describe lists the tools"))
@@ -142,10 +140,10 @@ func (b *Bound[In, Out]) serve(ctx context.Context, e Envelope) ending {
 		return c.close(ctx)
 	}
 	given := e.arguments()
-	if e.Mode == ModeReconcile && given == nil && b.spec.looksByKey {
+	if b.spec.needsNoArguments(e.Mode, given != nil) {
 		c := b.call(req, arguments[In]{})
 		c.unargued, c.brief, c.encode = true, e.Reply == ReplyBrief, true
-		return c.reconcile(ctx, nil)
+		return c.ask(ctx, e.Mode, nil)
 	}
 	args, err := decodeArguments(b.spec, b.tool.Normalize, given)
 	c := b.call(req, args)
@@ -154,8 +152,20 @@ func (b *Bound[In, Out]) serve(ctx context.Context, e Envelope) ending {
 	if given == nil {
 		refused = refusal(c.key, codeNoArguments, "call.arguments: is missing, and so is call.arguments_json")
 	}
-	if e.Mode == ModeReconcile {
+	return c.ask(ctx, e.Mode, refused)
+}
+
+func (s *spec) needsNoArguments(mode Mode, given bool) bool {
+	return mode == ModeReconcile && s.looksByKey && !given || mode == ModeCompensate && s.undoesByKey
+}
+
+// ask answers a request that has its arguments, or needs none.
+func (c *invocation) ask(ctx context.Context, mode Mode, refused *Error) ending {
+	switch mode { //nolint:exhaustive // the others have been answered by then
+	case ModeReconcile:
 		return c.reconcile(ctx, refused)
+	case ModeCompensate:
+		return c.compensate(ctx, refused)
 	}
 	return c.invoke(ctx, refused)
 }
@@ -176,12 +186,13 @@ type Manifest struct {
 }
 
 // ManifestTool describes one tool. Approval says that a person has to approve
-// each call.
+// each call, Undo that the tool can undo one when a person asks for it.
 type ManifestTool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Effect      Class           `json:"effect"`
 	Approval    bool            `json:"approval"`
+	Undo        bool            `json:"undo"`
 	Arguments   json.RawMessage `json:"arguments"` // JSON Schema
 }
 
@@ -189,7 +200,7 @@ func (h handler) manifest() Manifest {
 	m := Manifest{Onceward: EnvelopeVersion, Tools: make([]ManifestTool, 0, len(h.tools))}
 	for _, s := range h.tools {
 		t := s.about()
-		m.Tools = append(m.Tools, ManifestTool{Name: t.name, Description: t.description, Effect: t.class, Approval: t.approveWithin > 0, Arguments: t.schema.raw})
+		m.Tools = append(m.Tools, ManifestTool{Name: t.name, Description: t.description, Effect: t.class, Approval: t.approveWithin > 0, Undo: t.undoes, Arguments: t.schema.raw})
 	}
 	slices.SortFunc(m.Tools, func(a, b ManifestTool) int { return strings.Compare(a.Name, b.Name) })
 	return m

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambdacontext"
@@ -35,6 +34,7 @@ type invocation struct {
 	authorize func(context.Context) error // nil: by permission alone
 	run       func(context.Context) (yield, error)
 	look      func(context.Context, ledger.Record) (yield, error) // nil: none
+	undo      *undoing                                            // nil: the key is no undo's
 
 	cause error // the handler's own, or why the ledger could not be read, for observers
 }
@@ -58,7 +58,7 @@ type ending struct {
 // can't be a call of the tool, nil if it is one.
 func (c *invocation) invoke(ctx context.Context, refused *Error) ending {
 	return c.watched(ctx, func(ctx context.Context) ending {
-		if e := c.firstFault(ctx, refused, true); e != nil {
+		if e := c.firstFault(ctx, refused, ModeInvoke); e != nil {
 			return c.refuse(ctx, e)
 		}
 		late := c.pastRetention()
@@ -86,28 +86,29 @@ func (c *invocation) watched(ctx context.Context, f func(context.Context) ending
 }
 
 // firstFault returns why the request is not served, before the ledger is asked.
-func (c *invocation) firstFault(ctx context.Context, refused *Error, authorise bool) *Error {
+func (c *invocation) firstFault(ctx context.Context, refused *Error, mode Mode) *Error {
 	switch {
 	case c.req.RunID == "" || c.req.CallID == "":
 		return refusal(c.key, codeMissingID, "run id or call id is missing")
 	case c.key.Check() != nil:
 		return refusal(c.key, codeBadID, "%s", c.key.Check())
-	case authorise && isUndo(c.key):
+	case mode == ModeInvoke && c.undo != nil:
 		return refusal(c.key, codeNotSupported, "call.id: belongs to an undo, which can't be invoked")
+	case mode == ModeCompensate && c.undo == nil:
+		return refusal(c.key, codeBadField, "%s", notAnUndo)
+	case mode == ModeCompensate && c.undo.run == nil:
+		return refusal(c.key, codeNotSupported, "call.tool: can't undo")
 	case c.req.Turn < 0:
 		return refusal(c.key, codeBadField, "turn: is negative")
 	case !c.req.Policy.Valid():
 		return refusal(c.key, codeBadField, "policy: is %q, want pause, tell or fail", c.req.Policy)
 	case refused != nil:
 		return refused
-	case authorise:
+	case mode == ModeInvoke:
 		return c.authorised(ctx)
 	}
 	return nil
 }
-
-// isUndo reports whether the key is kept for a call that undoes another one.
-func isUndo(key ledger.Key) bool { return strings.Contains(key.CallID, "~undo") }
 
 // authorised asks on every attempt and every replay: a key is no authorisation.
 func (c *invocation) authorised(ctx context.Context) *Error {

@@ -99,11 +99,11 @@ func (c *invocation) proofIn(rec ledger.Record) time.Duration {
 // reconcile looks up only; it can't run the tool. The result is for those who
 // may make the call; others hear where it stands. An answer that leaves the call
 // unknown says what the look-up saw; a repeat of the call itself says why the
-// call is unknown.
+// call is unknown. An undo has no look-up: it is answered as it stands.
 func (c *invocation) reconcile(ctx context.Context, refused *Error) ending {
 	c.lookOnly = true
 	return c.watched(ctx, func(ctx context.Context) ending {
-		if e := c.firstFault(ctx, refused, false); e != nil {
+		if e := c.firstFault(ctx, refused, ModeReconcile); e != nil {
 			return c.refuse(ctx, e)
 		}
 		if c.authorised(ctx) != nil {
@@ -122,6 +122,9 @@ func (c *invocation) reconcile(ctx context.Context, refused *Error) ending {
 
 // unseen answers that nothing is known of the call, so that it may be asked for.
 func (c *invocation) unseen() ending {
+	if c.undo != nil {
+		return c.refuseSeen(ledger.Record{}, codeNoRecord, nil) // to ask for it is a person's
+	}
 	r := refusal(c.key, codeNoRecord, "").Report
 	r.Effect, r.Next, r.RetryAfter = ledger.NoEffect, ledger.Again, time.Second
 	r.ModelSays = ledger.RequestSays(r.Effect, r.Message)

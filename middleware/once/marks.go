@@ -48,7 +48,7 @@ func mark(err error, what ledger.Settlement, by *attempt) error {
 func settlementOf(err error, a *attempt) ledger.Settlement {
 	switch e := err.(type) {
 	case markedError:
-		if e.by != nil && (e.by != a || a.sent.Load()) {
+		if e.by != nil && (e.by != a || a.writes.Load() > 0) {
 			return unknown() // another write of the attempt may have left
 		}
 		e.what.Message = e.Error()

@@ -56,6 +56,20 @@ type Tool[In, Out any] struct {
 	// zero In. Defaults to false.
 	ReconcileByKey bool
 
+	// Compensate undoes a call when a person asks for it, and never otherwise. It
+	// runs once, as a call of its own: the [Call] in ctx has the undo's key, rec is
+	// the call to undo with its result, if that is kept. If rec is indeterminate
+	// Compensate must find out by itself whether there is something to undo;
+	// return [Rejected] if there is nothing. Errors mean what they mean for Run.
+	// A read and what is destructive have none. Defaults to none: the tool can't
+	// undo.
+	Compensate func(ctx context.Context, rec ledger.Record, in In) error
+
+	// CompensateByKey says that Compensate needs only the record. It is then asked
+	// without the arguments, also if some are given: in is the zero In, and the call
+	// can be undone after a deploy that changed what they mean. Defaults to false.
+	CompensateByKey bool
+
 	// ExternalID names what Run or Reconcile made, in the receiver's words.
 	// Defaults to none.
 	ExternalID func(Out) string
@@ -66,10 +80,13 @@ type Tool[In, Out any] struct {
 	Normalize func(*In) error
 
 	// Authorize allows a call, on every attempt and replay. An error refuses
-	// it; its text goes to Observers only. Defaults to Permission alone.
+	// it; its text goes to Observers only. An undo is not asked here: a person
+	// decides on it, and their word on the call's record is what allows it.
+	// Defaults to Permission alone.
 	Authorize func(ctx context.Context, req Request, in In) error
 
-	// Permission must be among the caller's. Defaults to none needed.
+	// Permission must be among the caller's, but for an undo. Defaults to none
+	// needed.
 	Permission string
 
 	// Summary is what people see of the arguments; 160 bytes are kept. Keep
@@ -149,6 +166,8 @@ type spec struct {
 	permission        string
 	looks             bool
 	looksByKey        bool
+	undoes            bool
+	undoesByKey       bool
 	downstream        Downstream
 	approveWithin     time.Duration
 	approvalPolicy    int
@@ -177,6 +196,7 @@ func (t Tool[In, Out]) spec(g *Guard) (*spec, error) {
 	if t.Reconcile == nil && (t.Downstream.AbsenceIsProof || t.ReconcileByKey) {
 		bad("Reconcile", "is required by Downstream.AbsenceIsProof and ReconcileByKey")
 	}
+	t.checkUndo(bad)
 	if longest := g.opts.Retention.LongestRun; t.ApproveWithin > longest {
 		bad("ApproveWithin", "is %v, longer than Options.Retention.LongestRun, %v", t.ApproveWithin, longest)
 	}
@@ -204,6 +224,7 @@ func (t Tool[In, Out]) spec(g *Guard) (*spec, error) {
 	}
 	s := &spec{
 		name: t.Name, description: t.Description, class: t.Class, permission: t.Permission, looks: t.Reconcile != nil, looksByKey: t.ReconcileByKey,
+		undoes: t.Compensate != nil, undoesByKey: t.CompensateByKey,
 		downstream: t.Downstream, approveWithin: t.ApproveWithin, approvalPolicy: t.ApprovalPolicy, timeout: t.Timeout,
 		attempts: t.Attempts, journal: t.Journal, rerunExpired: t.RerunExpired, version: t.Version, schema: schema, input: input,
 	}
@@ -228,6 +249,17 @@ func (t Tool[In, Out]) checkClass(bad func(field, format string, args ...any)) {
 		bad("Class", "is required: once.Read, Write, External or Destructive")
 	default:
 		bad("Class", "is %q; want once.Read, Write, External or Destructive", t.Class)
+	}
+}
+
+func (t Tool[In, Out]) checkUndo(bad func(field, format string, args ...any)) {
+	switch {
+	case t.Compensate == nil && t.CompensateByKey:
+		bad("Compensate", "is required by CompensateByKey")
+	case t.Compensate != nil && t.Class == Read:
+		bad("Compensate", "class read changes nothing that could be undone")
+	case t.Compensate != nil && t.Class == Destructive:
+		bad("Compensate", "class destructive can't be undone; a tool that can is write or external")
 	}
 }
 

@@ -12,12 +12,15 @@ import (
 
 // Transport is an [http.RoundTripper] for a tool's own requests. To every write,
 // which is anything but GET and HEAD, it adds the call's key. It sends no write
-// outside a guarded call, from a look-up or after the call's hard
-// deadline; a call's first write that it refuses for its deadline is marked
-// [NotAttempted]. A write outside the call's own context proves nothing about
-// the call, so its refusal is left unmarked and so unknown. It keeps net/http from sending a write again by itself when a kept-alive
-// connection dies. Any other failure is left unmarked and so unknown, also one
-// before the first byte. The zero value works; it is safe for concurrent use.
+// outside a guarded call, from a look-up or after the call's hard deadline, and
+// keeps net/http from sending a write again by itself when a kept-alive connection
+// dies. A call's only write is marked [NotAttempted] if Transport refused it for its deadline,
+// or if no connection for it came up, so that no byte of it can have left: the
+// receiver refused it, its name can't be resolved, the TLS handshake failed. Any
+// other failure is left unmarked and so unknown, and so is one after another
+// write of the same attempt, of a write outside the call's own context and of a
+// Base that is no [http.Transport]. The zero value works; it is safe for
+// concurrent use.
 type Transport struct {
 	// Base sends the requests. Defaults to http.DefaultTransport.
 	Base http.RoundTripper
@@ -46,15 +49,20 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	a.sent.Store(true)
+	a.writes.Add(1)
 	// A connection that is slow to come up must not write after the deadline,
 	// also when the tool took the request's context from somewhere else.
 	ctx, cancel := context.WithTimeout(r.Context(), a.call.Deadline.Sub(a.clock()))
-	r = r.Clone(ctx)
+	var seen connections
+	r = r.Clone(seen.watch(ctx))
 	t.setKey(r.Header, a.call.Key)
 	resp, err := base.RoundTrip(r)
 	if err != nil {
 		cancel()
+		if seen.none(base) {
+			a.writes.Add(-1)
+			return nil, notAttempted(unconnected{err}, a)
+		}
 		return resp, err
 	}
 	resp.Body = &cancelBody{resp.Body, cancel}
@@ -76,9 +84,14 @@ func sendable(a *attempt, guarded bool) error {
 	case a.lookUp:
 		return errLookUp
 	case !a.clock().Before(a.call.Deadline):
-		return mark(errDeadline, ledger.Settlement{Effect: ledger.NoEffect, Retryable: true, Code: codeNotAttempted}, a)
+		return notAttempted(errDeadline, a)
 	}
 	return nil
+}
+
+// notAttempted says of attempt a that nothing was sent, as far as this request goes.
+func notAttempted(err error, a *attempt) error {
+	return mark(err, ledger.Settlement{Effect: ledger.NoEffect, Retryable: true, Code: codeNotAttempted}, a)
 }
 
 // setKey sets the key under its lower-case name. net/http takes a canonical

@@ -3,6 +3,7 @@ package operatorhttp_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -13,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/internal/executions/memexecutions"
 	"github.com/onceward/onceward/internal/operator"
 	"github.com/onceward/onceward/internal/operator/operatorhttp"
+	"github.com/onceward/onceward/internal/runs/launch"
 	"github.com/onceward/onceward/internal/runs/memruns"
 	"github.com/onceward/onceward/middleware/ledger"
 	"github.com/onceward/onceward/middleware/ledger/memledger"
@@ -26,15 +29,19 @@ type silentBell struct{}
 
 func (silentBell) Ring(context.Context, ledger.Secret) error { return nil }
 
-type noTools struct{}
-
-func (noTools) Invoke(context.Context, string, []byte) ([]byte, error) {
-	return nil, errors.New("dial tcp: " + canary)
+// Invoke plays the tools' functions.
+func (d *desk) Invoke(_ context.Context, _ string, payload []byte) ([]byte, error) {
+	if d.answer == nil {
+		return nil, errors.New("dial tcp: " + canary)
+	}
+	return d.answer(payload)
 }
 
 type desk struct {
 	store   *memledger.Store
 	runs    *memruns.Store
+	machine *memexecutions.Machine
+	answer  func(payload []byte) ([]byte, error) // of a tool's function; nil: none
 	handler http.Handler
 	id      operator.Identity
 	log     bytes.Buffer
@@ -46,8 +53,9 @@ func newDesk(t *testing.T) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{store: store, runs: memruns.New(), id: operator.Identity{Tenant: "acme", Actor: "ada", Scopes: []string{"calls:read", "calls:decide"}}}
-	service, err := operator.New(operator.Config{Store: store, Waits: store, History: store, Runs: d.runs, Bell: silentBell{}, Tools: noTools{}})
+	d := &desk{store: store, runs: memruns.New(), machine: memexecutions.New(), id: operator.Identity{Tenant: "acme", Actor: "ada", Scopes: []string{"calls:read", "calls:decide"}}}
+	launcher := launch.Launcher{Runs: d.runs, Machine: d.machine, StateMachine: canary, Now: time.Now, NewID: rand.Text, Log: slog.New(slog.NewJSONHandler(&d.log, nil))}
+	service, err := operator.New(operator.Config{Store: store, Waits: store, History: store, Runs: d.runs, Bell: silentBell{}, Tools: d, Launcher: launcher, Machine: d.machine})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func documentOf(api huma.API) (spec, error) {
 	delete(schemas.Map(), "ErrorModel") // huma's own, which is never answered
 	delete(schemas.Map(), "ErrorDetail")
 	for name, schema := range schemas.Map() {
-		if !strings.HasSuffix(name, "InputBody") {
+		if !strings.HasSuffix(name, "InputBody") && name != "RunInput" {
 			schema.AdditionalProperties = nil // answers may grow
 		}
 	}

@@ -15,9 +15,8 @@ import (
 	"github.com/onceward/onceward/middleware/ledger"
 )
 
-// run stores run-1 with n turns; the last is open and waits for approval of its
-// call c.
-func (d *desk) run(t *testing.T, n int) {
+// saveRun stores run-1 with n turns; the last is open and asks for the call c.
+func (d *desk) saveRun(t *testing.T, n int) runs.Run {
 	t.Helper()
 	run := runs.Run{
 		Tenant: "acme", ID: "run-1", Agent: "billing-assistant", Subject: canary, StartedAt: time.Now(), Status: runs.Running, Policy: ledger.Tell,
@@ -44,6 +43,14 @@ func (d *desk) run(t *testing.T, n int) {
 			t.Fatal(err)
 		}
 	}
+	return run
+}
+
+// run stores run-1 with n turns; the last is open and waits for approval of its
+// call c.
+func (d *desk) run(t *testing.T, n int) {
+	t.Helper()
+	run := d.saveRun(t, n)
 	move, err := ledger.Record{}.AskApproval(ledger.Stamp{At: time.Now(), WriteID: canary},
 		ledger.Call{Key: run.Key().Call("c"), Tool: "issue_credit", Class: "external", Turn: n, Permission: canary, Summary: canary}, time.Hour, 1)
 	if err != nil {
@@ -99,7 +106,7 @@ func TestWhatIsNoRunOfTheTenantIsA404AndAWrongQueryA422(t *testing.T) {
 		"/v1/runs/%20":                             operator.RunNotFound,
 		"/v1/runs/acme%2Frun-1":                    operator.RunNotFound,
 		"/v1/runs/acme/run-1":                      operator.NoRoute,
-		"/v1/runs":                                 operator.NoRoute,
+		"/v1/runs/":                                operator.NoRoute,
 		"/v1/runs/run-1?limit=0":                   operator.InvalidRequest,
 		"/v1/runs/run-1?limit=51":                  operator.InvalidRequest,
 		"/v1/runs/run-1?limit=x":                   operator.InvalidRequest,

@@ -51,6 +51,14 @@ func (d *decoder) number(name string) int64 {
 	return n
 }
 
+// milliseconds is zero where there is none, as in an item of an older version.
+func (d *decoder) milliseconds(name string) time.Duration {
+	if d.item[name] == nil {
+		return 0
+	}
+	return time.Duration(d.number(name)) * time.Millisecond
+}
+
 func (d *decoder) instant(name string) time.Time {
 	s := d.text(name)
 	if s == "" {

@@ -29,6 +29,7 @@ type API interface {
 	PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 }
 
 // ErrOptions reports a store that can't be made. Nothing was asked of DynamoDB.
@@ -127,13 +128,20 @@ func (s *Store) Save(ctx context.Context, r runs.Run) (runs.Run, error) {
 }
 
 // Turns implements [runs.Store] with consistent Queries, one for each megabyte.
-func (s *Store) Turns(ctx context.Context, id runs.ID, from int) ([]runs.Turn, error) {
+func (s *Store) Turns(ctx context.Context, id runs.ID, from, to int) ([]runs.Turn, error) {
+	last := lastTurn
+	if to > 0 {
+		last = min(to, lastTurn)
+	}
+	if from > last {
+		return nil, nil // BETWEEN refuses bounds in the wrong order
+	}
 	in := &dynamodb.QueryInput{
 		TableName: aws.String(s.table), ConsistentRead: aws.Bool(true),
 		KeyConditionExpression:   aws.String("#pk = :pk AND #sk BETWEEN :from AND :last"),
 		ExpressionAttributeNames: map[string]string{"#pk": names.AttrPartition, "#sk": names.AttrSort},
 		ExpressionAttributeValues: item{
-			":pk": text(partition(id)), ":from": text(sortTurn(max(from, 0))), ":last": text(sortTurn(lastTurn)),
+			":pk": text(partition(id)), ":from": text(sortTurn(max(from, 0))), ":last": text(sortTurn(last)),
 		},
 	}
 	var turns []runs.Turn

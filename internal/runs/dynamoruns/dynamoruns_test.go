@@ -113,7 +113,7 @@ func story(t *testing.T, store runs.Store, id runs.ID, input string) (runs.Run, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	turns, err := store.Turns(t.Context(), id, 1)
+	turns, err := store.Turns(t.Context(), id, 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,13 +337,14 @@ func TestItemThatDoesNotSayWhatItMustIsRefused(t *testing.T) {
 	db := client(engine(t, "dynoxide"), nil)
 	store := newStore(t, db)
 	for attr, value := range map[string]types.AttributeValue{
-		"schema":   &types.AttributeValueMemberN{Value: "2"},
-		"status":   &types.AttributeValueMemberS{Value: "sleeping"},
-		"driver":   &types.AttributeValueMemberS{Value: ""},
-		"progress": &types.AttributeValueMemberS{Value: "{"},
-		"version":  &types.AttributeValueMemberS{Value: "1"},
-		"kind":     &types.AttributeValueMemberS{Value: "call"},
-		"input_at": &types.AttributeValueMemberS{Value: "INPUT#gone"},
+		"schema":    &types.AttributeValueMemberN{Value: "2"},
+		"status":    &types.AttributeValueMemberS{Value: "sleeping"},
+		"driver":    &types.AttributeValueMemberS{Value: ""},
+		"progress":  &types.AttributeValueMemberS{Value: "{"},
+		"version":   &types.AttributeValueMemberS{Value: "1"},
+		"kind":      &types.AttributeValueMemberS{Value: "call"},
+		"active_ms": &types.AttributeValueMemberS{Value: "1"},
+		"input_at":  &types.AttributeValueMemberS{Value: "INPUT#gone"},
 	} {
 		id := runs.ID{Tenant: "acme", Run: "corrupt-" + rand.Text()}
 		if _, err := store.Save(t.Context(), runs.Begin(runs.Start{ID: id, Execution: "e1", At: time.Unix(1, 0)}, rand.Text())); err != nil {

@@ -80,10 +80,12 @@ const (
 
 func partition(id runs.ID) string { return tenant(id) + "#" + id.Run }
 
-// tenant returns "." where there is only one.
+// noTenant stands for the empty tenant; no tenant can be named so.
+const noTenant = "."
+
 func tenant(id runs.ID) string {
 	if id.Tenant == "" {
-		return "."
+		return noTenant
 	}
 	return id.Tenant
 }
@@ -97,7 +99,7 @@ func (s *Store) encodeRun(r runs.Run) item {
 	for name, value := range map[string]string{
 		attrKind: kindRun, "status": string(r.Status), "agent": r.Agent, "subject": r.Subject, "policy": string(r.Policy), "driver": r.Driver,
 		"previous": r.Previous, "machine": r.Machine, "last_write": r.LastWrite,
-		"started_at": instant(r.StartedAt), "ended_at": instant(r.EndedAt),
+		"started_at": instant(r.StartedAt), "ended_at": instant(r.EndedAt), "written_at": instant(r.WrittenAt),
 	} {
 		if value != "" {
 			it[name] = text(value)
@@ -105,6 +107,7 @@ func (s *Store) encodeRun(r runs.Run) item {
 	}
 	it[attrSchema], it[attrVersion] = number(schema), number(r.Version)
 	it["generation"], it["turn"] = number(int64(r.Generation)), number(int64(r.Turn))
+	it["active_ms"], it["active_limit_ms"] = number(r.Active.Milliseconds()), number(r.ActiveLimit.Milliseconds())
 	for name, value := range map[string]any{"failure": r.Failure, "step": r.Step, "progress": r.Progress} {
 		it[name] = mustDocument(value)
 	}
@@ -133,7 +136,8 @@ func decodeRun(id runs.ID, it item) (r runs.Run, inputAt string, err error) {
 		Tenant: id.Tenant, ID: id.Run, Agent: d.text("agent"), Subject: d.text("subject"), StartedAt: d.instant("started_at"), EndedAt: d.instant("ended_at"),
 		Status: runs.Status(d.text("status")), Policy: ledger.Policy(d.text("policy")), Generation: int(d.number("generation")),
 		Driver: d.text("driver"), Previous: d.text("previous"), Machine: d.text("machine"), Turn: int(d.number("turn")),
-		Version: d.number(attrVersion), LastWrite: d.text("last_write"),
+		Version: d.number(attrVersion), LastWrite: d.text("last_write"), WrittenAt: d.instant("written_at"),
+		Active: d.milliseconds("active_ms"), ActiveLimit: d.milliseconds("active_limit_ms"),
 	}
 	if input := d.text("input"); input != "" {
 		r.Input = json.RawMessage(input)

@@ -58,6 +58,13 @@ func (s *Store) Lose(op Op, nth int, persisted bool) {
 	s.faults[op] = append(s.faults[op], fault{after: nth, persisted: persisted})
 }
 
+// Clear disarms every fault that has not struck yet.
+func (s *Store) Clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.faults)
+}
+
 // Writes returns the kinds of all writes that were asked for, in their order.
 func (s *Store) Writes() []Op {
 	s.mu.Lock()
@@ -114,12 +121,12 @@ func (s *Store) Save(_ context.Context, r runs.Run) (runs.Run, error) {
 }
 
 // Turns implements [runs.Store].
-func (s *Store) Turns(_ context.Context, id runs.ID, from int) ([]runs.Turn, error) {
+func (s *Store) Turns(_ context.Context, id runs.ID, from, to int) ([]runs.Turn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []runs.Turn
 	for _, t := range s.turns[id] {
-		if t.Number >= from {
+		if t.Number >= from && (to == 0 || t.Number <= to) {
 			found = append(found, t)
 		}
 	}

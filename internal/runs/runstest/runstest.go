@@ -36,6 +36,11 @@ func Exercise(t *testing.T, store runs.Store) {
 		"a turn without calls is heard once, too":             emptyTurnIsHeard,
 		"what was heard of a missing turn is refused":         missingTurnIsNotHeard,
 		"turns come in their order, from the one asked for":   turnsComeInOrder,
+		"turns end with the one asked for":                    turnsEndWhereAsked,
+		"runs that have not ended are listed, page by page":   unendedAreListed,
+		"runs of all tenants are listed":                      unendedOfAllTenantsAreListed,
+		"where no run is under way none is listed":            noneIsListed,
+		"a cursor that is none is refused":                    strangeCursorIsRefused,
 		"large turns come whole":                              largeTurnsComeWhole,
 		"another tenant's run of the same name is not this":   tenantsAreApart,
 		"the turns of an ended run may be let go, repeatedly": expiryRepeats,
@@ -68,6 +73,8 @@ func savedIsLoaded(t *testing.T, store runs.Store) {
 	turn := runs.Turn{Number: 1, Calls: []runs.Call{{ID: "a"}, {ID: "b"}}}
 	next := r.Advanced(turn).Issued([]int{1}, rand.Text())
 	next.Step.Plan, next.Step.Maps, next.Step.Broken, next.Step.Events = 4, 2, 1, 77
+	next.Step.IssuedAt, next.WrittenAt = r.StartedAt.Add(time.Minute), r.StartedAt.Add(time.Minute+time.Millisecond)
+	next.Active, next.ActiveLimit = 90*time.Second+time.Millisecond, 24*time.Hour
 	next.Progress[0] = runs.Progress{Issued: true, Answers: 2, Status: "refused", Code: "too_late"}
 	mustSave(t, store, next)
 	end := next.MovedOn(rand.Text())
@@ -95,7 +102,7 @@ func noRunIsZero(t *testing.T, store runs.Store) {
 	if r := load(t, store, id); r.Exists() {
 		t.Errorf("loaded %+v, want none", r)
 	}
-	if turns, err := store.Turns(t.Context(), id, 1); err != nil || len(turns) != 0 {
+	if turns, err := store.Turns(t.Context(), id, 1, 0); err != nil || len(turns) != 0 {
 		t.Errorf("turns = %v, %v; want none", turns, err)
 	}
 }
@@ -220,7 +227,7 @@ func missingTurnIsNotHeard(t *testing.T, store runs.Store) {
 	if _, err := store.Hear(t.Context(), id, 3, []runs.Heard{{CallID: "a"}}); !errors.Is(err, runs.ErrCorrupt) {
 		t.Errorf("hear = %v, want ErrCorrupt", err)
 	}
-	if turns, err := store.Turns(t.Context(), id, 1); err != nil || len(turns) != 0 {
+	if turns, err := store.Turns(t.Context(), id, 1, 0); err != nil || len(turns) != 0 {
 		t.Errorf("turns = %v, %v; want none made", turns, err)
 	}
 }
@@ -231,7 +238,7 @@ func turnsComeInOrder(t *testing.T, store runs.Store) {
 	for n := 12; n > 0; n-- {
 		putTurn(t, store, id, turnOf(n, fmt.Sprint("turn ", n)))
 	}
-	turns, err := store.Turns(t.Context(), id, 3)
+	turns, err := store.Turns(t.Context(), id, 3, 0)
 	if err != nil || len(turns) != 10 {
 		t.Fatalf("turns = %d, %v; want 10", len(turns), err)
 	}
@@ -252,7 +259,7 @@ func largeTurnsComeWhole(t *testing.T, store runs.Store) {
 		}
 		putTurn(t, store, id, turn)
 	}
-	turns, err := store.Turns(t.Context(), id, 1)
+	turns, err := store.Turns(t.Context(), id, 1, 0)
 	if err != nil || len(turns) != 6 {
 		t.Fatalf("turns = %d, %v; want all 6", len(turns), err)
 	}
@@ -265,7 +272,7 @@ func tenantsAreApart(t *testing.T, store runs.Store) {
 	putTurn(t, store, r.Key(), turnOf(1, "mine"))
 	for _, tenant := range []string{"", "acme2"} {
 		other := runs.ID{Tenant: tenant, Run: r.ID}
-		turns, err := store.Turns(t.Context(), other, 1)
+		turns, err := store.Turns(t.Context(), other, 1, 0)
 		if load(t, store, other).Exists() || err != nil || len(turns) != 0 {
 			t.Errorf("tenant %q sees the run: %d turns, %v", tenant, len(turns), err)
 		}
@@ -284,7 +291,7 @@ func expiryRepeats(t *testing.T, store runs.Store) {
 			t.Errorf("expire: %v", err)
 		}
 	}
-	turns, err := store.Turns(t.Context(), r.Key(), 1)
+	turns, err := store.Turns(t.Context(), r.Key(), 1, 0)
 	if err != nil || len(turns) != 1 || turns[0].Says != "mine" {
 		t.Errorf("turns = %v, %v; want the turn whole", turns, err)
 	}

@@ -41,7 +41,7 @@ func (e *DefinitionError) Error() string {
 	return "asl: " + strings.Join(all, ", ")
 }
 
+var pointerTokens = strings.NewReplacer("~", "~0", "/", "~1")
+
 // pointerEscape writes a member name as a token of a JSON pointer (RFC 6901).
-func pointerEscape(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-}
+func pointerEscape(name string) string { return pointerTokens.Replace(name) }

@@ -5,6 +5,7 @@
 package history
 
 import (
+	"strings"
 	"time"
 )
 
@@ -19,6 +20,7 @@ const (
 	ExecutionFailed       Type = "ExecutionFailed"
 	ExecutionTimedOut     Type = "ExecutionTimedOut"
 	ExecutionAborted      Type = "ExecutionAborted"
+	ExecutionRedriven     Type = "ExecutionRedriven"
 	TaskScheduled         Type = "TaskScheduled"
 	TaskStarted           Type = "TaskStarted"
 	TaskSubmitted         Type = "TaskSubmitted"
@@ -34,11 +36,19 @@ const (
 	MapIterationAborted   Type = "MapIterationAborted"
 )
 
+const entered, exited = "StateEntered", "StateExited"
+
 // Entered is the type of event for a state of this type being entered.
-func Entered(stateType string) Type { return Type(stateType + "StateEntered") }
+func Entered(stateType string) Type { return Type(stateType + entered) }
 
 // Exited is the type of event for a state of this type being left.
-func Exited(stateType string) Type { return Type(stateType + "StateExited") }
+func Exited(stateType string) Type { return Type(stateType + exited) }
+
+// IsEntered tells whether a state was entered.
+func (t Type) IsEntered() bool { return strings.HasSuffix(string(t), entered) }
+
+// IsExited tells whether a state was left.
+func (t Type) IsExited() bool { return strings.HasSuffix(string(t), exited) }
 
 // Aborted is the type of event for a state of this type being given up.
 func Aborted(stateType string) Type { return Type(stateType + "StateAborted") }
@@ -83,6 +93,11 @@ type Ended struct {
 	Type  Type   `json:"-"`
 	Error string `json:"error,omitempty"`
 	Cause string `json:"cause,omitempty"`
+}
+
+// Redriven details an ExecutionRedriven event.
+type Redriven struct {
+	Count int `json:"redriveCount"`
 }
 
 // StateEntered details a state being entered.

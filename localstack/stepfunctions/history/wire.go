@@ -37,6 +37,7 @@ func memberOf(t Type) string {
 func (Started) member() string      { return memberOf(ExecutionStarted) }
 func (Succeeded) member() string    { return memberOf(ExecutionSucceeded) }
 func (d Ended) member() string      { return memberOf(d.Type) }
+func (Redriven) member() string     { return memberOf(ExecutionRedriven) }
 func (StateEntered) member() string { return "stateEnteredEventDetails" }
 func (StateExited) member() string  { return "stateExitedEventDetails" }
 func (Scheduled) member() string    { return memberOf(TaskScheduled) }
@@ -77,6 +78,7 @@ func (d Result) withoutData() Details {
 }
 
 func (d Ended) withoutData() Details      { return d }
+func (d Redriven) withoutData() Details   { return d }
 func (d Begun) withoutData() Details      { return d }
 func (d Problem) withoutData() Details    { return d }
 func (d MapStarted) withoutData() Details { return d }

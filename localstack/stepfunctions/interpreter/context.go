@@ -23,6 +23,8 @@ type Execution struct {
 	ID, Name, RoleARN string
 	Input             any
 	Started           time.Time
+	Redrives          int
+	Redriven          time.Time // the last time
 }
 
 // Machine is the state machine that runs.
@@ -39,10 +41,7 @@ const timeFormat = "2006-01-02T15:04:05.000Z"
 
 func (c Context) value() any {
 	object := map[string]any{
-		"Execution": map[string]any{
-			"Id": c.Execution.ID, "Name": c.Execution.Name, "RoleArn": c.Execution.RoleARN, "Input": c.Execution.Input,
-			"StartTime": c.Execution.Started.UTC().Format(timeFormat), "RedriveCount": json.Number("0"),
-		},
+		"Execution":    c.Execution.value(),
 		"StateMachine": map[string]any{"Id": c.Machine.ID, "Name": c.Machine.Name},
 		"State": map[string]any{
 			"Name": c.StateName, "EnteredTime": c.Entered.UTC().Format(timeFormat), "RetryCount": number(c.RetryCount),
@@ -53,6 +52,17 @@ func (c Context) value() any {
 	}
 	if c.Item != nil {
 		object["Map"] = map[string]any{"Item": map[string]any{"Index": number(c.Item.Index), "Value": c.Item.Value}}
+	}
+	return object
+}
+
+func (e Execution) value() map[string]any {
+	object := map[string]any{
+		"Id": e.ID, "Name": e.Name, "RoleArn": e.RoleARN, "Input": e.Input,
+		"StartTime": e.Started.UTC().Format(timeFormat), "RedriveCount": number(e.Redrives),
+	}
+	if e.Redrives > 0 {
+		object["RedriveTime"] = e.Redriven.UTC().Format(timeFormat)
 	}
 	return object
 }

@@ -34,10 +34,11 @@ func (p position) compare(q position) int {
 	return cmp.Or(strings.Compare(p.Index, q.Index), strings.Compare(p.Sort, q.Sort))
 }
 
-// listed is one item of the index with its place.
+// listed is one item of the index with its place and its tenant.
 type listed struct {
 	position
-	it item
+	tenant string
+	it     item
 }
 
 // Unsettled implements [ledger.Store] with one query of each shard of the index,
@@ -64,7 +65,7 @@ func (s *Store) Unsettled(ctx context.Context, q ledger.Query) (ledger.Page, err
 		found = found[:limit]
 		next = found[limit-1].cursor()
 	}
-	page, err := decodePage(q.Tenant, found)
+	page, err := decodePage(found)
 	page.Next = next
 	return page, err
 }
@@ -74,7 +75,7 @@ func (s *Store) queryShards(ctx context.Context, tenant string, from position, l
 	errs := make([]error, s.options.Shards)
 	var group sync.WaitGroup
 	for n := range s.options.Shards {
-		group.Go(func() { shards[n], errs[n] = s.queryShard(ctx, shard(tenant, n), from, limit) })
+		group.Go(func() { shards[n], errs[n] = s.queryShard(ctx, tenant, n, from, limit) })
 	}
 	group.Wait()
 	return slices.Concat(shards...), errors.Join(errs...)
@@ -82,11 +83,11 @@ func (s *Store) queryShards(ctx context.Context, tenant string, from position, l
 
 // queryShard returns the first items of a shard after from. The query begins at
 // from's moment, and what the pages before have held of it is left out.
-func (s *Store) queryShard(ctx context.Context, shard string, from position, limit int) ([]listed, error) {
+func (s *Store) queryShard(ctx context.Context, tenant string, n int, from position, limit int) ([]listed, error) {
 	in := &dynamodb.QueryInput{
 		TableName: s.table, IndexName: aws.String(names.Index), Limit: aws.Int32(int32(limit + 2)), //nolint:gosec // at most 503
 		KeyConditionExpression:    aws.String(names.AttrIndexPartition + " = :shard AND " + names.AttrIndexSort + " >= :from"),
-		ExpressionAttributeValues: item{":shard": str(shard), ":from": str(cmp.Or(from.Index, "0"))},
+		ExpressionAttributeValues: item{":shard": str(shard(tenant, n)), ":from": str(cmp.Or(from.Index, "0"))},
 	}
 	var found []listed
 	for {
@@ -96,7 +97,7 @@ func (s *Store) queryShard(ctx context.Context, shard string, from position, lim
 		}
 		for _, it := range out.Items {
 			d := decoder{it: it}
-			l := listed{position{d.str(names.AttrIndexSort), d.str(names.AttrSort)}, it}
+			l := listed{position{d.str(names.AttrIndexSort), d.str(names.AttrSort)}, tenant, it}
 			if ours(l.Sort) && l.compare(from) > 0 {
 				found = append(found, l)
 			}
@@ -114,15 +115,15 @@ func ours(sort string) bool {
 	return strings.HasPrefix(sort, callItems) || strings.HasPrefix(sort, waitItems)
 }
 
-func decodePage(tenant string, found []listed) (ledger.Page, error) {
+func decodePage(found []listed) (ledger.Page, error) {
 	var page ledger.Page
 	var errs []error
 	for _, l := range found {
 		call, isCall := strings.CutPrefix(l.Sort, callItems)
 		if !isCall {
-			w, err := decodeWait(tenant, l.it)
+			w, err := decodeWait(l.tenant, l.it)
 			if err != nil {
-				errs = append(errs, corruptItem(tenant, l.it, err))
+				errs = append(errs, corruptItem(l.tenant, l.it, err))
 				continue
 			}
 			page.Waits = append(page.Waits, w)
@@ -130,9 +131,9 @@ func decodePage(tenant string, found []listed) (ledger.Page, error) {
 		}
 		d := decoder{it: l.it}
 		_, run, _ := strings.Cut(d.str(names.AttrPartition), "#")
-		r, err := decodeRecord(ledger.Key{Tenant: tenant, RunID: run, CallID: call}, l.it)
+		r, err := decodeRecord(ledger.Key{Tenant: l.tenant, RunID: run, CallID: call}, l.it)
 		if err != nil {
-			errs = append(errs, corruptItem(tenant, l.it, err))
+			errs = append(errs, corruptItem(l.tenant, l.it, err))
 			continue
 		}
 		page.Records = append(page.Records, r)

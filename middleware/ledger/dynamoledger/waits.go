@@ -27,9 +27,6 @@ const (
 	attrHow       = "how"
 )
 
-// rungFor is how long a wait stays once its bell has been confirmed.
-const rungFor = time.Hour
-
 // SaveWait implements [ledger.Waits] with one conditional put.
 func (s *Store) SaveWait(ctx context.Context, w ledger.Wait) error {
 	if err := checkWait(w); err != nil {
@@ -70,18 +67,21 @@ func (s *Store) ConfirmWait(ctx context.Context, w ledger.Wait, how string, at t
 	}
 	u := newUpdate()
 	fields := waitFields(w)
-	fields[attrRungAt], fields[attrHow], fields[names.AttrTTL] = instant(at), str(how), seconds(at.Add(rungFor))
+	delete(fields, attrBell)
+	fields[attrRungAt], fields[attrHow], fields[names.AttrTTL] = instant(at), str(how), seconds(at.Add(s.options.Retention+ledger.BroomDelay))
 	for name, v := range fields {
 		if v != nil {
 			u.values[placeholder(name)] = v
 			u.assign(name, "if_not_exists(", ref(name), ", ", placeholder(name), ")")
 		}
 	}
-	u.put(names.AttrIndexPartition, nil)
-	u.put(names.AttrIndexSort, nil)
+	for _, name := range []string{names.AttrIndexPartition, names.AttrIndexSort, attrBell} {
+		u.put(name, nil)
+	}
 	expression := u.text()
-	// Stored now: the bell's end, out of the list, with an hour to live. If we stop
-	// here nobody rings again; the run has been told.
+	// Stored now: the bell's end, out of the list and without its token, for as long
+	// as a settled record: from when to when a run waited is not time at work. If we
+	// stop here nobody rings again; the run has been told.
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: s.table, Key: besideKey(waitItems, w.Key, w.ID), UpdateExpression: &expression,
 		ExpressionAttributeNames: waitNames, ExpressionAttributeValues: u.values,

@@ -60,6 +60,7 @@ func Exercise(t *testing.T, h Harness) {
 		{"results", s.results},
 		{"lists", s.lists},
 		{"unsettled", s.unsettled},
+		{"scan", s.scan},
 		{"races", s.races},
 		{"histories", s.histories},
 		{"refusals", s.refusals},

@@ -23,6 +23,7 @@ type flawed struct {
 	load      func(ledger.Record) ledger.Record
 	result    func(context.Context, *memledger.Store, ledger.Record) ([]byte, error)
 	unsettled func(ledger.Page) ledger.Page
+	scan      func(context.Context, *memledger.Store, ledger.Query) (ledger.Page, error)
 }
 
 func (f *flawed) Apply(ctx context.Context, m ledger.Move) (ledger.Record, error) {
@@ -53,6 +54,13 @@ func (f *flawed) Unsettled(ctx context.Context, q ledger.Query) (ledger.Page, er
 		page = f.unsettled(page)
 	}
 	return page, err
+}
+
+func (f *flawed) Scan(ctx context.Context, q ledger.Query) (ledger.Page, error) {
+	if f.scan != nil {
+		return f.scan(ctx, f.Store, q)
+	}
+	return f.Store.Scan(ctx, q)
 }
 
 type applying = func(context.Context, *memledger.Store, ledger.Move) (ledger.Record, error)
@@ -95,14 +103,32 @@ var flaws = map[string]*flawed{
 	"evidence that stales a decision": {apply: before(func(m ledger.Move, stands ledger.Record) (ledger.Record, error, bool) {
 		return stands, ledger.ErrStale, m.Proof().Kind == ledger.ByVersion && stands.Rev != m.Read().Rev
 	})},
-	"a field that is not stored":     {load: func(r ledger.Record) ledger.Record { r.Attempt.RequestID = ""; return r }},
-	"a flag that is not stored":      {load: func(r ledger.Record) ledger.Record { r.Flags &^= ledger.Decided; return r }},
-	"times to the second":            {load: func(r ledger.Record) ledger.Record { r.CreatedAt = r.CreatedAt.Truncate(time.Second); return r }},
-	"a result whatever its digest":   {result: unchecked},
-	"contradictions not listed":      {unsettled: without(func(r ledger.Record) bool { return r.Flags.Has(ledger.Contradicted) })},
-	"unused grants not listed":       {unsettled: without(func(r ledger.Record) bool { return r.Flags.Has(ledger.Granted) })},
-	"the newest first":               {unsettled: func(p ledger.Page) ledger.Page { slices.Reverse(p.Records); return p }},
-	"only one page":                  {unsettled: func(p ledger.Page) ledger.Page { p.Next = ""; return p }},
+	"a field that is not stored":   {load: func(r ledger.Record) ledger.Record { r.Attempt.RequestID = ""; return r }},
+	"a flag that is not stored":    {load: func(r ledger.Record) ledger.Record { r.Flags &^= ledger.Decided; return r }},
+	"times to the second":          {load: func(r ledger.Record) ledger.Record { r.CreatedAt = r.CreatedAt.Truncate(time.Second); return r }},
+	"a result whatever its digest": {result: unchecked},
+	"contradictions not listed":    {unsettled: without(func(r ledger.Record) bool { return r.Flags.Has(ledger.Contradicted) })},
+	"unused grants not listed":     {unsettled: without(func(r ledger.Record) bool { return r.Flags.Has(ledger.Granted) })},
+	"the newest first":             {unsettled: func(p ledger.Page) ledger.Page { slices.Reverse(p.Records); return p }},
+	"only one page":                {unsettled: func(p ledger.Page) ledger.Page { p.Next = ""; return p }},
+	"a scan of one tenant": {scan: func(ctx context.Context, s *memledger.Store, q ledger.Query) (ledger.Page, error) {
+		return s.Unsettled(ctx, q)
+	}},
+	"a scan of one page":      {scan: scanning(func(p *ledger.Page) { p.Next = "" })},
+	"a scan that hides waits": {scan: scanning(func(p *ledger.Page) { p.Waits = nil })},
+	"a scan of everything for each segment": {scan: func(ctx context.Context, s *memledger.Store, q ledger.Query) (ledger.Page, error) {
+		_, _, err := q.Parts()
+		if q.Segment, q.Segments = 0, 0; err != nil {
+			return ledger.Page{}, err
+		}
+		return s.Scan(ctx, q)
+	}},
+	"a scan of no such segment": {scan: func(ctx context.Context, s *memledger.Store, q ledger.Query) (ledger.Page, error) {
+		if _, _, err := q.Parts(); err != nil {
+			return ledger.Page{}, nil
+		}
+		return s.Scan(ctx, q)
+	}},
 	"evidence beyond a list's bound": {load: func(r ledger.Record) ledger.Record { r.Evidence = r.Evidence[:min(len(r.Evidence), 3)]; return r }},
 }
 
@@ -135,6 +161,14 @@ func without(hidden func(ledger.Record) bool) func(ledger.Page) ledger.Page {
 	return func(p ledger.Page) ledger.Page {
 		p.Records = slices.DeleteFunc(p.Records, hidden)
 		return p
+	}
+}
+
+func scanning(change func(*ledger.Page)) func(context.Context, *memledger.Store, ledger.Query) (ledger.Page, error) {
+	return func(ctx context.Context, s *memledger.Store, q ledger.Query) (ledger.Page, error) {
+		page, err := s.Scan(ctx, q)
+		change(&page)
+		return page, err
 	}
 }
 

@@ -114,7 +114,7 @@ func (s waitSuite) firstWordStays(t *testing.T) {
 	s.saves(t, w)
 	s.confirms(t, w, "rung", dawn.Add(soon))
 	s.confirms(t, w, "timed out", dawn.Add(late))
-	w.RungAt, w.How = dawn.Add(soon), "rung"
+	w.RungAt, w.How, w.Token = dawn.Add(soon), "rung", ""
 	s.holds(t, w.Key, w)
 }
 
@@ -123,7 +123,7 @@ func (s waitSuite) staysRung(t *testing.T) {
 	s.saves(t, w)
 	s.confirms(t, w, "rung", dawn.Add(soon))
 	s.saves(t, w)
-	w.RungAt, w.How = dawn.Add(soon), "rung"
+	w.RungAt, w.How, w.Token = dawn.Add(soon), "rung", ""
 	s.holds(t, w.Key, w)
 	s.seesWaits(t, w.Key.Tenant, 0)
 }
@@ -136,8 +136,8 @@ func (s waitSuite) overtaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 1 || !got[0].Rung() || got[0].How != "rung" {
-		t.Fatalf("got %v, want the wait as rung", got)
+	if len(got) != 1 || !got[0].Rung() || got[0].How != "rung" || got[0].Token != "" {
+		t.Fatalf("got %v, want the wait as rung, without a token", got)
 	}
 	s.seesWaits(t, w.Key.Tenant, 0)
 }
@@ -179,7 +179,7 @@ func (s waitSuite) many(t *testing.T) {
 	}
 	group.Wait()
 	got, err := s.waits.Waits(t.Context(), k)
-	if err != nil || len(got) != 1 || !got[0].Rung() {
-		t.Fatalf("got %v, %v, want one wait, rung", got, err)
+	if err != nil || len(got) != 1 || !got[0].Rung() || got[0].Token != "" || !got[0].ParkedAt.Equal(w.ParkedAt) {
+		t.Fatalf("got %v, %v, want one wait, rung, without its token", got, err)
 	}
 }

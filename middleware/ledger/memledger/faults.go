@@ -26,6 +26,7 @@ const (
 	KeepResult  Op = "keep result"
 	Result      Op = "result"
 	Unsettled   Op = "unsettled"
+	Scan        Op = "scan"
 	History     Op = "history"
 	SaveWait    Op = "save wait"
 	ListWaits   Op = "waits"
@@ -37,7 +38,7 @@ func (op Op) Durable() bool {
 	switch op {
 	case Apply, KeepResult, SaveWait, ConfirmWait:
 		return true
-	case Load, Result, Unsettled, History, ListWaits:
+	case Load, Result, Unsettled, Scan, History, ListWaits:
 	}
 	return false
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -32,13 +33,31 @@ func (p position) compare(q position) int {
 
 // Unsettled implements [ledger.Store].
 func (s *Store) Unsettled(ctx context.Context, q ledger.Query) (ledger.Page, error) {
+	step := Step{Op: Unsettled, Key: ledger.Key{Tenant: q.Tenant}}
+	return s.list(ctx, step, q, func(key ledger.Key) bool { return key.Tenant == q.Tenant })
+}
+
+// Scan implements [ledger.Scanner].
+func (s *Store) Scan(ctx context.Context, q ledger.Query) (ledger.Page, error) {
+	segment, segments, err := q.Parts()
+	if err != nil {
+		return ledger.Page{}, fmt.Errorf("memledger: %w", err)
+	}
+	return s.list(ctx, Step{Op: Scan}, q, func(key ledger.Key) bool {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(key.Tenant + "#" + key.RunID)) // a hash takes everything
+		return h.Sum32()%uint32(segments) == uint32(segment) //nolint:gosec // at most 64
+	})
+}
+
+func (s *Store) list(ctx context.Context, step Step, q ledger.Query, in func(ledger.Key) bool) (ledger.Page, error) {
 	from, err := parseCursor(q.Cursor)
 	if err != nil {
 		return ledger.Page{}, err
 	}
 	var lines []listed
-	err = s.step(ctx, Step{Op: Unsettled, Key: ledger.Key{Tenant: q.Tenant}}, func() error {
-		lines = s.unsettled(q.Tenant)
+	err = s.step(ctx, step, func() error {
+		lines = s.unsettled(in)
 		return nil
 	})
 	if err != nil {
@@ -55,16 +74,16 @@ func (s *Store) Unsettled(ctx context.Context, q ledger.Query) (ledger.Page, err
 	return page(lines, limit), nil
 }
 
-func (s *Store) unsettled(tenant string) []listed {
+func (s *Store) unsettled(in func(ledger.Key) bool) []listed {
 	var lines []listed
 	for key, r := range s.records {
-		if key.Tenant == tenant && r.State().Unsettled() {
+		if in(key) && r.State().Unsettled() {
 			r = r.Kept()
 			lines = append(lines, listed{at(r.WaitsSince, key.String()), &r, nil})
 		}
 	}
 	for name, w := range s.waits {
-		if name.call.Tenant == tenant && !w.Rung() {
+		if in(name.call) && !w.Rung() {
 			lines = append(lines, listed{at(w.ParkedAt, name.call.String()+"#"+name.id), nil, &w})
 		}
 	}
@@ -103,7 +122,7 @@ func parseCursor(cursor string) (*position, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &p)
 	}
-	if err != nil {
+	if err != nil || p.Name == "" {
 		return nil, fmt.Errorf("memledger: %w: cursor", ledger.ErrInvalid)
 	}
 	return &p, nil

@@ -35,8 +35,9 @@ type Store struct {
 }
 
 var (
-	_ ledger.Store = (*Store)(nil)
-	_ ledger.Waits = (*Store)(nil)
+	_ ledger.Store   = (*Store)(nil)
+	_ ledger.Waits   = (*Store)(nil)
+	_ ledger.Scanner = (*Store)(nil)
 )
 
 type resultKey struct {

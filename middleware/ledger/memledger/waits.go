@@ -60,7 +60,7 @@ func (s *Store) ConfirmWait(ctx context.Context, w ledger.Wait, how string, at t
 		if stored.Rung() && ok {
 			return nil
 		}
-		stored.RungAt, stored.How = at, how
+		stored.RungAt, stored.How, stored.Token = at, how, ""
 		s.waits[name] = kept(stored)
 		return nil
 	})

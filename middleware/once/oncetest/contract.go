@@ -2,10 +2,10 @@ package oncetest
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/onceward/onceward/middleware/ledger"
 	"github.com/onceward/onceward/middleware/once"
 )
 
@@ -23,6 +23,10 @@ const mostPlaces = 5
 // retries does; if its look-up, or a repeat, writes; if it is a Read and writes;
 // or if it sends nothing that could be checked. What is safe but unhelpful, such
 // as a definite refusal that stays unknown, is only logged.
+//
+// Of a tool that can undo, the same is asked of Compensate: it undoes a call that
+// completed and one that nobody knows of, under each fault at each of its writes,
+// with repeats, and must send the undo's own key.
 //
 // The caller has the tool's Permission, and no approval is asked for. Put it in
 // an ordinary test, so that CI runs it.
@@ -45,6 +49,9 @@ func AssertContract[In, Out any](t testing.TB, build func(*Receiver) once.Tool[I
 	default:
 		c.playFaults(t, min(clean.writes, mostPlaces))
 		c.steadyKey(t)
+		if tool.Compensate != nil {
+			c.playUndos(t)
+		}
 	}
 }
 
@@ -58,7 +65,7 @@ type contract[In, Out any] struct {
 func (c contract[In, Out]) playFaults(t testing.TB, places int) {
 	t.Helper()
 	c.play(t, 0, 1, true)
-	for _, fault := range []Fault{LoseAnswer, DropRequest, Refuse, FailAfter} {
+	for _, fault := range triedFaults {
 		for place := range places {
 			for _, repeat := range []bool{false, true} {
 				c.play(t, fault, place+1, repeat)
@@ -66,6 +73,9 @@ func (c contract[In, Out]) playFaults(t testing.TB, places int) {
 		}
 	}
 }
+
+// triedFaults are what a contract is checked under; a test must not wait for [Hang].
+var triedFaults = []Fault{LoseAnswer, DropRequest, Refuse, FailAfter}
 
 // played is how a call went, for who wants to know why nothing was sent.
 type played struct {
@@ -94,20 +104,14 @@ func (c contract[In, Out]) play(t testing.TB, fault Fault, place int, repeat boo
 	if !ok {
 		return played{}, false
 	}
-	if fault != 0 {
-		s.receiver.Next(append(make([]Fault, place-1), fault)...)
-	}
-	name := fault.String()
-	if place > 1 {
-		name += " at write " + strconv.Itoa(place)
-	}
+	name := s.strike(fault, place)
 	out := s.bound.Do(t.Context(), s.req, c.example)
 	sent := s.receiver.sent()
 	p = played{writes: len(sent), report: out.Report, cause: s.cause}
 	if s.tool.Class == once.Read || len(sent) == 0 {
 		return p, true
 	}
-	c.writes(t, name, s.req, sent)
+	c.writes(t, name, s.req.Key(), "call", sent)
 	c.judge(t, name, fault, out.Report, s.receiver.Effects(), byRun)
 	by := byRun
 	if repeat {
@@ -146,8 +150,8 @@ func (c contract[In, Out]) repeat(t testing.TB, name string, fault Fault, before
 	return by
 }
 
-// writes checks what one attempt sent.
-func (c contract[In, Out]) writes(t testing.TB, name string, req once.Request, writes []seenWrite) {
+// writes checks what one attempt sent: whose says what key belongs to.
+func (c contract[In, Out]) writes(t testing.TB, name string, key ledger.Key, whose string, writes []seenWrite) {
 	t.Helper()
 	times := map[string]int{}
 	for _, w := range writes {
@@ -155,8 +159,8 @@ func (c contract[In, Out]) writes(t testing.TB, name string, req once.Request, w
 		if times[w.what] == 2 {
 			c.fail(t, "%s: one attempt sent the same write more than once; is a client retrying?", name)
 		}
-		if !strings.Contains(w.all, req.Key().String()) && !strings.Contains(w.all, req.Key().Short()) {
-			c.fail(t, "%s: a write was sent without the call's key; use once.Transport, or once.CallFrom", name)
+		if !strings.Contains(w.all, key.String()) && !strings.Contains(w.all, key.Short()) {
+			c.fail(t, "%s: a write was sent without the %s's key; use once.Transport, or once.CallFrom", name, whose)
 		}
 	}
 }

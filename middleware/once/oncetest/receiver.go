@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/onceward/onceward/middleware/ledger"
 	"github.com/onceward/onceward/middleware/once"
 )
 
@@ -108,6 +109,22 @@ func (r *Receiver) Effects() int {
 	n := 0
 	for _, e := range r.effects {
 		n += e
+	}
+	return n
+}
+
+// Undos returns how many effects took place under the keys of undos, as the
+// voids of a receiver that voids.
+func (r *Receiver) Undos() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for text, effects := range r.effects {
+		if key, err := ledger.ParseKey(text); err == nil {
+			if _, _, undo := key.UndoOf(); undo {
+				n += effects
+			}
+		}
 	}
 	return n
 }

@@ -2,10 +2,12 @@ package oncetest
 
 import (
 	"context"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/middleware/ledger"
 	"github.com/onceward/onceward/middleware/ledger/memledger"
 	"github.com/onceward/onceward/middleware/once"
 )
@@ -16,6 +18,7 @@ type stage[In, Out any] struct {
 	receiver *Receiver
 	tool     once.Tool[In, Out]
 	bound    *once.Bound[In, Out]
+	store    *memledger.Store
 	req      once.Request
 	clock    *clock
 	cause    error // what the tool's own code failed with last
@@ -36,6 +39,7 @@ func stageOf[In, Out any](t testing.TB, build func(*Receiver) once.Tool[In, Out]
 		t.Errorf("oncetest: %v", err)
 		return nil, false
 	}
+	s.store = store
 	watch := func(ctx context.Context, _ once.Call) (context.Context, func(once.Report, error)) {
 		return ctx, func(_ once.Report, cause error) { s.cause = cause }
 	}
@@ -49,6 +53,35 @@ func stageOf[In, Out any](t testing.TB, build func(*Receiver) once.Tool[In, Out]
 		return nil, false
 	}
 	return s, true
+}
+
+// strike arms fault for one of the writes to come, counted from 1, and names it.
+func (s *stage[In, Out]) strike(fault Fault, place int) (name string) {
+	name = fault.String()
+	if fault != 0 {
+		s.receiver.Next(append(make([]Fault, place-1), fault)...)
+	}
+	if place > 1 {
+		name += " at write " + strconv.Itoa(place)
+	}
+	return name
+}
+
+// askUndo lets a person ask for the call's next undo, and know that it may be
+// unknown; ok is false if the table has no such move.
+func (s *stage[In, Out]) askUndo(ctx context.Context) (undo once.Request, ok bool) {
+	rec, err := s.store.Load(ctx, s.req.Key())
+	if err != nil {
+		return once.Request{}, false
+	}
+	d := ledger.Decision{ID: "ask", Actor: "a tester", Reason: "to check the contract", Version: rec.Version}
+	move, err := rec.AskUndo(ledger.Stamp{At: s.clock.now(), WriteID: d.ID}, d, true)
+	if err == nil {
+		_, err = s.store.Apply(ctx, move)
+	}
+	undo = s.req
+	undo.CallID = s.req.Key().Undo(rec.Undo.N + 1).CallID
+	return undo, err == nil
 }
 
 // quiet is longer than the tool's timeout and settle delay, their defaults too.

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"golang.org/x/time/rate"
+
+	"github.com/onceward/onceward/internal/doorbell/sfnbell"
+	"github.com/onceward/onceward/internal/executions/sfnexecutions"
+	"github.com/onceward/onceward/internal/names"
+	"github.com/onceward/onceward/internal/operator"
+	"github.com/onceward/onceward/internal/runs"
+	"github.com/onceward/onceward/internal/runs/dynamoruns"
+	"github.com/onceward/onceward/internal/runs/launch"
+	"github.com/onceward/onceward/internal/startup"
+	"github.com/onceward/onceward/internal/sweeper"
+	"github.com/onceward/onceward/internal/toolcall/lambdatools"
+	"github.com/onceward/onceward/middleware/ledger"
+	"github.com/onceward/onceward/middleware/ledger/dynamoledger"
+)
+
+const (
+	// invokedAtOnce is how many functions of tools one sweeper keeps busy.
+	invokedAtOnce = 4
+
+	// An account may make a few hundred DescribeExecution requests at once, and
+	// then some 10 to 15 a second; half of it is left to others.
+	looksAtOnce    = 150
+	looksPerSecond = 5
+)
+
+type function func(ctx context.Context, payload json.RawMessage) (sweeper.Report, error)
+
+// newFunction connects the sweeper to AWS as the environment says. Every missing
+// or wrong variable is named in one error.
+func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (function, error) {
+	table, err := startup.Setting(env, names.EnvTable)
+	tools, toolsErr := runs.ToolsOf(env)
+	machine, machineErr := startup.Setting(env, names.EnvMachine)
+	if err := errors.Join(err, toolsErr, machineErr); err != nil {
+		return nil, err
+	}
+	cfg, err := startup.AWS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.NewJSONHandler(logs, nil))
+	database, states := dynamodb.NewFromConfig(cfg), sfn.NewFromConfig(cfg)
+	store, err := dynamoledger.New(database, table, nil)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := dynamoruns.New(database, table, ledger.Retention{})
+	if err != nil {
+		return nil, err
+	}
+	launcher := launch.Launcher{
+		Runs: stored, Machine: sfnexecutions.New(states), StateMachine: machine, Now: time.Now, NewID: rand.Text, Log: log,
+	}
+	calls, err := operator.New(operator.Config{
+		Store: store, Waits: store, History: store, Runs: stored, Log: log, Bell: sfnbell.New(states),
+		Tools: sweeper.AtMost(invokedAtOnce, lambdatools.New(lambdatools.Client(cfg), tools)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return handler{log: log, sweeper: &sweeper.Sweeper{
+		Scan: store, Calls: calls, Runs: stored, Drivers: launcher, Running: running{client: states}, Log: log,
+		Pace: rate.NewLimiter(looksPerSecond, looksAtOnce),
+	}}.Handle, nil
+}

@@ -1,0 +1,55 @@
+package systemtest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/onceward/onceward/localstack/faults"
+)
+
+// atEachRequest plays a full run for each request that one sends, with the fault
+// there, and checks what everybody was told.
+func atEachRequest(t *testing.T, places []place, effects []faults.Effect, also func(t *testing.T, r *fullRun)) {
+	t.Helper()
+	counts := counted(t, places)
+	for i, p := range places {
+		t.Logf("%s: %d requests", p.name, counts[i])
+		if counts[i] == 0 {
+			t.Errorf("%s: no request of a run is known as one of these", p.name)
+		}
+		for nth := 1; nth <= counts[i]; nth++ {
+			for _, effect := range effects {
+				t.Run(fmt.Sprintf("%s %d of %d %s", p.name, nth, counts[i], effect), func(t *testing.T) {
+					t.Parallel()
+					r := &fullRun{id: ownRun(t)}
+					seen := armAt(t, r, p, nth, effect)
+					r.play(t)
+					if hits := seen().Hits; hits != 1 {
+						t.Errorf("the fault struck %d times", hits)
+					}
+					r.holds(t)
+					also(t, r)
+				})
+			}
+		}
+	}
+}
+
+// Proves: R45, R63, R84, R143, R147, R150
+func TestLosingAnyOneRequestOrAnswerOfARunPaysOnceAndTellsNothingWrong(t *testing.T) {
+	t.Parallel()
+	atEachRequest(t, lossPlaces(), []faults.Effect{faults.DropRequest, faults.DropAnswer}, func(t *testing.T, r *fullRun) {
+		t.Helper()
+		for _, call := range credited {
+			if n := keyEffects(t, r.key(call)).Credits; n != 1 {
+				t.Errorf("%s: %d credits, want 1: nobody died", call, n)
+			}
+		}
+	})
+}
+
+// Proves: R106, R119, R143, R144, R145, R146
+func TestKillingAnyFunctionAtAnyOfItsRequestsPaysAtMostOnceAndTellsNothingWrong(t *testing.T) {
+	t.Parallel()
+	atEachRequest(t, killPlaces(), []faults.Effect{faults.KillCallerBefore, faults.KillCallerAfter}, func(*testing.T, *fullRun) {})
+}
