@@ -29,6 +29,9 @@ import (
 // Proves: R119
 func TestAnotherInterpreterTellsTheSameStories(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("with -short: the other interpreter is not a Go program, and is asked by make test")
+	}
 	stories := allStories(t)
 	var notBelieved []string
 	for _, st := range stories {

@@ -75,7 +75,7 @@ func startLost(t *testing.T) {
 	if n < 2 {
 		t.Fatalf("a start sends %d requests", n)
 	}
-	for nth := 1; nth <= n; nth++ {
+	for _, nth := range each(n) {
 		for _, effect := range allWays {
 			t.Run(fmt.Sprintf("%s request %d of %d", effect, nth, n), func(t *testing.T) {
 				t.Parallel()
@@ -257,7 +257,7 @@ func resumeLost(t *testing.T) {
 	if n < 4 {
 		t.Fatalf("a resumption sends %d requests", n)
 	}
-	for nth := 1; nth <= n; nth++ {
+	for _, nth := range each(n) {
 		for _, effect := range allWays {
 			t.Run(fmt.Sprintf("%s request %d of %d", effect, nth, n), func(t *testing.T) {
 				t.Parallel()
@@ -362,7 +362,7 @@ func handOverLost(t *testing.T) {
 	if n < 4 {
 		t.Fatalf("a hand-over sends %d requests", n)
 	}
-	for nth := 1; nth <= n; nth++ {
+	for _, nth := range each(n) {
 		for _, effect := range allWays {
 			for _, stopped := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s request %d of %d, then stopped %t", effect, nth, n, stopped), func(t *testing.T) {

@@ -17,7 +17,7 @@ func atEachRequest(t *testing.T, places []place, effects []faults.Effect, also f
 		if counts[i] == 0 {
 			t.Errorf("%s: no request of a run is known as one of these", p.name)
 		}
-		for nth := 1; nth <= counts[i]; nth++ {
+		for _, nth := range each(counts[i]) {
 			for _, effect := range effects {
 				t.Run(fmt.Sprintf("%s %d of %d %s", p.name, nth, counts[i], effect), func(t *testing.T) {
 					t.Parallel()

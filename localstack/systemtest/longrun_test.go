@@ -26,6 +26,9 @@ const (
 
 // Proves: R36, R41
 func TestRunOfFourHundredTurnsPaysOnceEachAndItsTurnsStayAsQuickAndItsStateAsSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("with -short: 400 turns teach the race detector nothing that a few do not")
+	}
 	run := ownRun(t)
 	startRun(t, run, longInput(t, run))
 	sizes := map[int]int{} // of RUN, by the turn that was open
@@ -49,7 +52,9 @@ func TestRunOfFourHundredTurnsPaysOnceEachAndItsTurnsStayAsQuickAndItsStateAsSma
 	first, last := usual(took[:longEdge]), usual(took[len(took)-longEdge:])
 	t.Logf("a turn takes %v at first and %v at last; %d bytes of state at most at first, %d at last; %d generations", first, last,
 		largest(sizes, 1, longEdge), largest(sizes, longTurns-longEdge, longTurns), number(item["generation"]))
-	if last > first*3/2 {
+	// What a plan reads is counted in the planner's own tests; other programs on this
+	// machine may make a turn slow, but hardly most of the last ones by so much.
+	if last > 2*first {
 		t.Errorf("a turn took %v at first and %v at last", first, last)
 	}
 	if small, big := largest(sizes, 1, longEdge), largest(sizes, longTurns-longEdge, longTurns); small == 0 || big == 0 || big > small+small/10 {

@@ -45,7 +45,7 @@ func TestLosingAnyOneDynamoDBAnswerOfACallPaysOnceAndEndsCompleted(t *testing.T)
 		t.Errorf("a fresh call costs %d requests, want 2", n)
 	}
 	for _, effect := range []faults.Effect{faults.DropAnswer, faults.DropRequest} {
-		for nth := 1; nth <= n; nth++ {
+		for _, nth := range each(n) {
 			t.Run(fmt.Sprintf("%s %d", effect, nth), func(t *testing.T) {
 				t.Parallel()
 				run := ownRun(t)

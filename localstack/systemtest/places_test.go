@@ -136,3 +136,17 @@ func counted(t *testing.T, places []place) []int {
 	}
 	return counts
 }
+
+// each returns the requests to be struck, 1 to n: all of them, or with -short,
+// which the race detector runs with, every fourth and the last.
+func each(n int) []int {
+	step := 1
+	if testing.Short() {
+		step = 4
+	}
+	var all []int
+	for nth := 1; nth < n; nth += step {
+		all = append(all, nth)
+	}
+	return append(all, n)
+}

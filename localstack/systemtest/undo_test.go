@@ -282,7 +282,7 @@ func TestLosingOrKillingAnythingDuringAnUndoVoidsAtMostOnceAndTheRecordIsRight(t
 			if counts[i] == 0 {
 				t.Errorf("%s: no request", p.name)
 			}
-			for nth := 1; nth <= counts[i]; nth++ {
+			for _, nth := range each(counts[i]) {
 				for _, effect := range c.effects {
 					t.Run(fmt.Sprintf("%s %d of %d %s", p.name, nth, counts[i], effect), func(t *testing.T) {
 						t.Parallel()

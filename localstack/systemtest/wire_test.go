@@ -6,19 +6,25 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/onceward/onceward/internal/names"
 	"github.com/onceward/onceward/localstack/stack"
 )
 
+// findAWS returns the aws command if it is there and starts, which takes a second.
+var findAWS = sync.OnceValues(func() (path string, err error) {
+	if path, err = exec.LookPath("aws"); err != nil {
+		return "", err
+	}
+	return path, exec.Command(path, "--version").Run()
+})
+
 // awsCommand runs the real aws command against the stack.
 func awsCommand(t *testing.T, args ...string) (output string, err error) {
 	t.Helper()
-	path, err := exec.LookPath("aws")
-	if err == nil {
-		err = exec.CommandContext(t.Context(), path, "--version").Run()
-	}
+	path, err := findAWS()
 	if err != nil {
 		const missing = "the aws command is not installed: pip install awscli"
 		if os.Getenv("CI") != "" {
