@@ -21,9 +21,9 @@ demo: node_modules ## Build everything and tell each story on this machine; no a
 	@exec .local/bin/localstack demo
 
 .PHONY: up
-up: node_modules ## Start the whole system on http://127.0.0.1:4566 (PORT=… for another) and keep it running
+up: node_modules ## Start the whole system on http://127.0.0.1:4566 (PORT=… for another) and keep it running; DATA=.local/data keeps what it holds
 	@$(GO) build -o .local/bin/localstack ./localstack
-	@exec .local/bin/localstack up --port $(PORT)
+	@exec .local/bin/localstack up --port $(PORT) $(if $(DATA),--data '$(DATA)')
 
 .PHONY: test
 test: node_modules ## Run all tests

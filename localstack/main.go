@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -56,8 +57,11 @@ type billingChild struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	// A client that hangs up must not end the stack: a closed socket brings this
+	// signal too. Whoever closes our output is found out by the write.
+	signal.Ignore(syscall.SIGPIPE)
 	var cli commandLine
 	parsed := kong.Parse(&cli,
 		kong.Name("localstack"),
@@ -84,6 +88,28 @@ func options(e engineFlags, logs io.Writer, say func(string)) (stack.Options, er
 	return stack.Options{Root: root, Exe: exe, BillingArgs: []string{billingCommand}, DynamoDB: e.DynamoDB, Engine: e.Engine, Logs: logs, Say: say}, nil
 }
 
+// Validate names the flag that can't be used.
+func (c upCommand) Validate() error {
+	switch {
+	case c.Port < 0 || c.Port > 65535:
+		return fmt.Errorf("--port=%d: want 0 to 65535, 0 for a free one", c.Port)
+	case c.SweepEvery < 0:
+		return fmt.Errorf("--sweep-every=%s: want a time such as 30s, or 0 for never", c.SweepEvery)
+	}
+	return nil
+}
+
+// stopping says what becomes of what the stack holds.
+func (c upCommand) stopping() string {
+	switch {
+	case c.Data != "":
+		return "stopping; go on with --data " + c.Data
+	case c.DynamoDB != "":
+		return "stopping; nothing is kept but what the engine at " + c.DynamoDB + " keeps"
+	}
+	return "stopping; nothing is kept"
+}
+
 // Run starts the stack and serves until the context ends.
 func (c upCommand) Run(ctx context.Context) error {
 	var logs io.Writer
@@ -102,18 +128,37 @@ func (c upCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stdout, "ready %s\n", s.URL)
-	fmt.Fprint(os.Stderr, pasteLines(s))
+	if _, err := fmt.Fprintln(os.Stdout, stack.ReadyPrefix+s.URL); err != nil {
+		return errors.Join(err, s.Close(context.WithoutCancel(ctx))) // nobody would hear the address
+	}
+	fmt.Fprint(os.Stderr, pasteLines(s, freshRun()))
 	<-ctx.Done()
-	fmt.Fprintln(os.Stderr, "stopping")
+	fmt.Fprintln(os.Stderr, c.stopping())
 	return s.Close(context.WithoutCancel(ctx))
+}
+
+// listened ends what is told when nobody listens any more.
+type listened struct {
+	to   io.Writer
+	stop context.CancelFunc
+}
+
+// Write implements [io.Writer].
+func (l listened) Write(p []byte) (int, error) {
+	n, err := l.to.Write(p)
+	if err != nil {
+		l.stop()
+	}
+	return n, err
 }
 
 // Run tells the stories on a stack of their own.
 func (c demoCommand) Run(ctx context.Context) error {
-	told := io.Writer(os.Stdout)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	told := io.Writer(listened{os.Stdout, stop})
 	if c.JSON {
-		told = os.Stderr
+		told = listened{os.Stderr, stop}
 	}
 	var logs io.Writer
 	if c.Verbose {

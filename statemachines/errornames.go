@@ -24,18 +24,6 @@ type ErrorName struct {
 // owns the slice.
 func HandlerNotEntered() []ErrorName { return slices.Clone(handlerNotEntered) }
 
-// RetriedByTheMachine returns the names of HandlerNotEntered that pass by
-// themselves: exactly these stand in the Retry of the state that asks a tool.
-func RetriedByTheMachine() []string {
-	var names []string
-	for _, e := range handlerNotEntered {
-		if e.Passing {
-			names = append(names, e.Name)
-		}
-	}
-	return names
-}
-
 // OwnErrors returns the names by which an execution of ours fails.
 func OwnErrors() []ErrorName { return slices.Clone(ownErrors) }
 

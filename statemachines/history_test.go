@@ -117,8 +117,14 @@ func TestToolIsRetriedExactlyAfterPassingRefusals(t *testing.T) {
 	if len(retry) != 1 {
 		t.Fatalf("%d retriers", len(retry))
 	}
-	got := slices.Sorted(slices.Values(errorNames(retry[0].(object))))
-	if diff := cmp.Diff(slices.Sorted(slices.Values(RetriedByTheMachine())), got); diff != "" {
+	var passing []string
+	for _, e := range handlerNotEntered {
+		if e.Passing {
+			passing = append(passing, e.Name)
+		}
+	}
+	slices.Sort(passing)
+	if diff := cmp.Diff(passing, slices.Sorted(slices.Values(errorNames(retry[0].(object))))); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/url"
 
@@ -36,15 +35,16 @@ type void struct {
 	CreditID string `json:"credit_id"`
 }
 
-// voidCredit takes back the credit that rec stands for, under the undo's key. Until the
-// void itself is sent nothing has happened, so whatever fails before says so.
+// voidCredit takes back the credit that came of rec's call, under the undo's key.
+// Until the void itself is sent nothing has happened, so whatever fails before
+// says so.
 func (b *billingTools) voidCredit(ctx context.Context, rec ledger.Record) error {
 	if landed, err := b.earlierVoid(ctx, rec.Key); err != nil {
 		return once.NotAttempted(errors.New("billing could not be asked about earlier undos"))
 	} else if landed != "" {
 		return once.Landed(landed, errors.New("an earlier undo has voided the credit"))
 	}
-	c, err := b.creditOf(ctx, rec)
+	c, err := b.creditToVoid(ctx, rec)
 	if err != nil {
 		return err
 	}
@@ -60,21 +60,18 @@ func (b *billingTools) voidCredit(ctx context.Context, rec ledger.Record) error 
 	return err
 }
 
-// creditOf returns the credit that rec stands for. A call whose outcome is not
-// known has no id on record, so billing is asked for what came under its key.
-func (b *billingTools) creditOf(ctx context.Context, rec ledger.Record) (credit, error) {
-	var c credit
-	if id := rec.Outcome.ExternalID; id != "" {
-		_ = json.Unmarshal(rec.Outcome.Result, &c) // for the account, which signing in does not need
-		c.CreditID = id
-		return c, nil
-	}
+// creditToVoid returns the credit that stands under the key of rec's call, and no
+// other. The id on record may be the word of a person who settled the call: with
+// a typing error in it, it names somebody else's credit.
+func (b *billingTools) creditToVoid(ctx context.Context, rec ledger.Record) (credit, error) {
 	c, found, err := b.creditByKey(ctx, rec.Key.String())
-	if err != nil {
+	switch id := rec.Outcome.ExternalID; {
+	case err != nil:
 		return credit{}, once.NotAttempted(errors.New("billing could not be asked for the credit"))
-	}
-	if !found {
-		return credit{}, once.Rejected(errors.New("nothing to void"))
+	case !found:
+		return credit{}, once.Rejected(errors.New("nothing stands under this call's key; undo it by hand"))
+	case id != "" && id != c.CreditID:
+		return credit{}, once.Rejected(errors.New("another credit stands under this call's key than the record names; undo it by hand"))
 	}
 	return c, nil
 }

@@ -32,11 +32,12 @@ func newHandler(ctx context.Context, env func(string) string, logs io.Writer) (l
 	if err != nil {
 		return nil, err
 	}
+	log := slog.New(slog.NewJSONHandler(logs, nil))
 	store, err := dynamoledger.New(dynamodb.NewFromConfig(cfg), table, nil)
 	if err != nil {
 		return nil, err
 	}
-	guard, err := once.New(store, &once.Options{Observers: []once.Observer{logged(slog.New(slog.NewJSONHandler(logs, nil)))}})
+	guard, err := once.New(store, &once.Options{Observers: []once.Observer{logged(log)}})
 	if err != nil {
 		return nil, err
 	}

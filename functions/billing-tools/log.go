@@ -22,7 +22,7 @@ func logged(log *slog.Logger) once.Observer {
 				level = slog.LevelWarn
 			}
 			attrs := []slog.Attr{
-				slog.String("tool", call.Tool), slog.String("class", string(call.Class)), slog.String("run_id", call.RunID), slog.String("key_hash", call.Key.Short()),
+				slog.String("tool", call.Tool), slog.String("class", string(call.Class)), slog.String("run", call.RunID), slog.String("key_hash", call.Key.Short()),
 				slog.String("status", string(r.Status)), slog.String("effect", r.Effect.String()), slog.String("code", r.Code), slog.String("next", string(r.Next)),
 				slog.Int("attempt", r.Attempt), slog.Bool("replayed", r.Replayed), slog.Bool("joined", r.Joined), slog.Duration("took", time.Since(began)),
 			}

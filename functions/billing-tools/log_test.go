@@ -39,7 +39,7 @@ func TestALineNamesTheRunAndTheHashAndTellsAReplayFromTheFirst(t *testing.T) {
 	issue.Do(ctx, req, creditIn{AccountID: "CANARY-lose-answer-lookup-down", AmountCents: 2500})
 	type line struct {
 		Level, Tool, Status, Effect string
-		RunID                       string `json:"run_id"`
+		RunID                       string `json:"run"`
 		KeyHash                     string `json:"key_hash"`
 		RequestID                   string `json:"request_id"`
 		Replayed                    bool

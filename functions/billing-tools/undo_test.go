@@ -30,6 +30,10 @@ func ledgerOf(t *testing.T) (*memledger.Store, *once.Guard) {
 	return store, guard
 }
 
+// nothingStands is what a person is told of an undo that has nothing of its own
+// to void.
+const nothingStands = "nothing stands under this call's key; undo it by hand"
+
 // askUndo lets ann ask for the next undo of a call, once no request of it can
 // be on its way, and says that she knows if it is unknown.
 func askUndo(t *testing.T, store *memledger.Store, key ledger.Key) once.Request {
@@ -39,7 +43,7 @@ func askUndo(t *testing.T, store *memledger.Store, key ledger.Key) once.Request 
 		t.Fatal(err)
 	}
 	d := ledger.Decision{ID: fmt.Sprintf("ask%d", rec.Undo.N+1), Actor: "ann", Reason: "a mistake", Version: rec.Version}
-	move, err := rec.AskUndo(ledger.Stamp{At: time.Now().Add(time.Hour), WriteID: d.ID}, d, true)
+	move, err := rec.AskUndo(ledger.Stamp{At: time.Now().Add(time.Hour), WriteID: d.ID}, d, ledger.UndoAsk{KnowsUnknown: true})
 	if err == nil {
 		_, err = store.Apply(t.Context(), move)
 	}
@@ -75,9 +79,9 @@ func TestEveryWayAVoidCanGoVoidsAtMostOnceAndIsTold(t *testing.T) {
 		"refused":                               {"V8", billing.OpVoid, billing.FaultRefuse422, once.Failed, "rejected", "billing refused it (refused)", 0},
 		"credentials have expired":              {"V9", billing.OpSession, billing.FaultExpired401, once.Failed, "not_attempted", "credentials have expired", 0},
 		"the credit's own outcome is unknown":   {"V10-lose-answer", "", "", once.Completed, "", "", 1},
-		"the credit's request was lost":         {"V11-drop-request", "", "", once.Failed, "rejected", "nothing to void", 0},
+		"the credit's request was lost":         {"V11-drop-request", "", "", once.Failed, "rejected", nothingStands, 0},
 		"unknown, and billing can't be asked":   {"V12-lose-answer-lookup-down", "", "", once.Failed, "not_attempted", "billing could not be asked for the credit", 0},
-		"its id is known, and no look-up works": {"V13-lookup-down", "", "", once.Completed, "", "", 1},
+		"its id is known, and no look-up works": {"V13-lookup-down", "", "", once.Failed, "not_attempted", "billing could not be asked for the credit", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,6 +118,92 @@ func TestEveryWayAVoidCanGoVoidsAtMostOnceAndIsTold(t *testing.T) {
 				t.Errorf("voids under the undo's key: %+v, %v", voids, err)
 			}
 		})
+	}
+}
+
+// A person settles an unknown credit by an id that is somebody else's, or of
+// nobody. An undo voids what came under the call's own key, if it is what the
+// record names, and otherwise asks billing for no void at all.
+//
+// Proves: R111
+func TestUndoTrustsTheCallsKeyAndNotAnIDThatAPersonTyped(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	const differs = "another credit stands under this call's key than the record names; undo it by hand"
+	for name, tt := range map[string]struct {
+		fault  string // by the account's name
+		typed  func(own, others string) string
+		status once.Status
+		code   string
+		says   string
+		voids  int // of the call's own credit
+	}{
+		"the right id":                      {"lose-answer", func(own, _ string) string { return own }, once.Completed, "", "", 1},
+		"no id":                             {"lose-answer", func(string, string) string { return "" }, once.Completed, "", "", 1},
+		"somebody else's, and its own":      {"lose-answer", func(_, others string) string { return others }, once.Failed, "rejected", differs, 0},
+		"somebody else's, and none of its":  {"drop-request", func(_, others string) string { return others }, once.Failed, "rejected", nothingStands, 0},
+		"nobody's":                          {"lose-answer", func(string, string) string { return "cr_none" }, once.Failed, "rejected", differs, 0},
+		"no id, and nothing of its own":     {"drop-request", func(string, string) string { return "" }, once.Failed, "rejected", nothingStands, 0},
+		"somebody else's, and nobody tells": {"lose-answer-lookup-down", func(_, others string) string { return others }, once.Failed, "not_attempted", "billing could not be asked for the credit", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			word := strings.NewReplacer(" ", "-", ",", "", "'", "").Replace(name)
+			others, own := "Other-"+word, "Own-"+word+"-"+tt.fault
+			tool := on(t, r.url).issueCredit()
+			tool.Reconcile, tool.ReconcileByKey = nil, false // so that an unknown credit stays unknown
+			store, guard := ledgerOf(t)
+			issue, err := once.Bind(guard, tool)
+			if err != nil {
+				t.Fatal(err)
+			}
+			theirs := request(t)
+			theirs.Tenant = "globex"
+			issued := issue.Do(t.Context(), theirs, creditIn{AccountID: others, AmountCents: 2500})
+			req := request(t)
+			req.Tenant = "acme"
+			issue.Do(t.Context(), req, creditIn{AccountID: own, AmountCents: 2500})
+			ownID := ""
+			if found, err := r.CreditsByKey(t.Context(), req.Key().String()); err == nil && len(found) == 1 {
+				ownID = found[0].CreditID
+			}
+			settle(t, store, req.Key(), ledger.Settlement{Effect: ledger.Happened, ExternalID: tt.typed(ownID, issued.ExternalID)})
+			undo := askUndo(t, store, req.Key())
+			for range 2 {
+				if got := issue.Compensate(t.Context(), undo, creditIn{}); got.Status != tt.status || got.Code != tt.code || got.Message != tt.says {
+					t.Errorf("%+v", got)
+				}
+			}
+			for account, voids := range map[string]int{others: 0, own: tt.voids} {
+				effects, err := r.AccountEffects(t.Context(), account)
+				if sends := 1 + voids; err != nil || effects.Voids != voids || effects.Sends != sends {
+					t.Errorf("%s: effects %+v, %v; want %d voids, and %d writes sent", account, effects, err, voids, sends)
+				}
+			}
+		})
+	}
+}
+
+// settle lets ann settle an unknown call.
+func settle(t *testing.T, store *memledger.Store, key ledger.Key, what ledger.Settlement) {
+	t.Helper()
+	rec, err := store.Load(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	move, err := rec.Resolve(ledger.Stamp{At: time.Now(), WriteID: "settle"}, ledger.Decision{ID: "settle", Actor: "ann", Reason: "looked", Version: rec.Version}, what)
+	if err == nil {
+		_, err = store.Apply(t.Context(), move)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keeps answers a look-up by the credit that stands under whatever key.
+func keeps(id string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, `[{"key":%q,"credit_id":%q,"account_id":"A1","amount_cents":2500}]`, r.URL.Query().Get("key"), id)
 	}
 }
 
@@ -166,22 +256,12 @@ func TestUndoBeforeThisOneThatLandedIsNotRepeated(t *testing.T) {
 // person who may be wrong.
 func giveUp(t *testing.T, store *memledger.Store, owner, undo ledger.Key) {
 	t.Helper()
-	rec, err := store.Load(t.Context(), undo)
+	settle(t, store, undo, ledger.Settlement{Effect: ledger.NoEffect, Code: "resolved_failed", Message: "looked"})
+	rec, err := store.Load(t.Context(), owner)
 	if err != nil {
 		t.Fatal(err)
 	}
-	move, err := rec.Resolve(ledger.Stamp{At: time.Now(), WriteID: "give up"}, ledger.Decision{ID: "give up", Actor: "ann", Reason: "looked", Version: rec.Version}, ledger.Settlement{Effect: ledger.NoEffect, Code: "resolved_failed", Message: "looked"})
-	if err == nil {
-		_, err = store.Apply(t.Context(), move)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err = store.Load(t.Context(), owner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	move, err = rec.CloseUndo(ledger.Stamp{At: time.Now(), WriteID: "over"}, rec.Undo.N, ledger.NoEffect)
+	move, err := rec.CloseUndo(ledger.Stamp{At: time.Now(), WriteID: "over"}, rec.Undo.N, ledger.NoEffect)
 	if err == nil {
 		_, err = store.Apply(t.Context(), move)
 	}
@@ -195,7 +275,7 @@ func TestTheUndosOwnKeyTravelsWithTheVoid(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var keys []string
-	url := answering(t, says(200, `{"credit_id":"cr_1","account_id":"A1","amount_cents":2500}`), says(200, `[]`), func(w http.ResponseWriter, r *http.Request) {
+	url := answering(t, says(200, `{"credit_id":"cr_1","account_id":"A1","amount_cents":2500}`), keeps("cr_1"), func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		keys = append(keys, r.Header.Get("Idempotency-Key"))
@@ -225,7 +305,7 @@ func TestGarbledAnswersToAVoidAreUnknown(t *testing.T) {
 		"another credit": says(201, `{"void_id":"vo_1","credit_id":"cr_2"}`), "a redirect": says(307, ``), "a conflict of no known kind": says(409, `{"code":"busy"}`),
 	} {
 		sends := 0
-		url := answering(t, says(200, `{"credit_id":"cr_1","account_id":"A1","amount_cents":2500}`), says(200, `[]`), func(w http.ResponseWriter, r *http.Request) { sends++; answer(w, r) })
+		url := answering(t, says(200, `{"credit_id":"cr_1","account_id":"A1","amount_cents":2500}`), keeps("cr_1"), func(w http.ResponseWriter, r *http.Request) { sends++; answer(w, r) })
 		store, guard := ledgerOf(t)
 		issue, err := once.Bind(guard, on(t, url).issueCredit())
 		if err != nil {

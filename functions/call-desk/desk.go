@@ -184,7 +184,7 @@ func (d *Desk) ring(ctx context.Context, e once.Envelope, wait ledger.Wait) erro
 	// Stored now: that the bell was answered. If we stop here it is answered once
 	// more by whoever finds it, in vain; so an error is no reason to park anew.
 	if err := d.Store.ConfirmWait(ctx, wait, how, d.Now()); err != nil {
-		d.Log.LogAttrs(ctx, slog.LevelWarn, "wait not confirmed", slog.String("call", e.Key().Short()), slog.Any("error", err))
+		d.Log.LogAttrs(ctx, slog.LevelWarn, "wait not confirmed", slog.String("key_hash", e.Key().Short()), slog.Any("error", err))
 	}
 	d.log(ctx, "run went on at once", e, slog.String("how", how))
 	return nil
@@ -202,6 +202,6 @@ func unread(e once.Envelope, err error) error {
 }
 
 func (d *Desk) log(ctx context.Context, message string, e once.Envelope, attrs ...slog.Attr) {
-	attrs = append(attrs, slog.String("run", e.Run.ID), slog.Int("turn", e.Call.Turn), slog.String("call", e.Key().Short()), slog.Int("round", e.From.Round))
+	attrs = append(attrs, slog.String("run", e.Run.ID), slog.Int("turn", e.Call.Turn), slog.String("key_hash", e.Key().Short()), slog.Int("round", e.From.Round))
 	d.Log.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
 }

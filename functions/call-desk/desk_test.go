@@ -276,7 +276,7 @@ func (r *rig) waits(t *testing.T) []ledger.Wait {
 	return waits
 }
 
-// Proves: R117, R119
+// Proves: R119
 func TestParkKeepsTheTokenWhileThereIsSomethingToDecide(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

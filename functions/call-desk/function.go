@@ -29,12 +29,11 @@ func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (
 	if err != nil {
 		return nil, err
 	}
+	log := slog.New(slog.NewJSONHandler(logs, nil))
 	store, err := dynamoledger.New(dynamodb.NewFromConfig(cfg), table, nil)
 	if err != nil {
 		return nil, err
 	}
-	desk := &Desk{
-		Store: store, Bell: sfn.NewFromConfig(cfg), Now: time.Now, NewID: rand.Text, Log: slog.New(slog.NewJSONHandler(logs, nil)),
-	}
+	desk := &Desk{Store: store, Bell: sfn.NewFromConfig(cfg), Now: time.Now, NewID: rand.Text, Log: log}
 	return desk.Handle, nil
 }

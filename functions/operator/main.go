@@ -13,5 +13,5 @@ import (
 )
 
 func main() {
-	lambda.Start(startup.Must(newHandler(context.Background(), os.Getenv, os.Stdout)))
+	lambda.Start(startup.Must(newFunction(context.Background(), os.Getenv, os.Stdout)))
 }

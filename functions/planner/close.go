@@ -174,7 +174,7 @@ func (p *Planner) hear(ctx context.Context, run runs.Run, turn *runs.Turn, calls
 	turn.Heard = stands
 	for _, h := range stands {
 		p.Log.LogAttrs(ctx, slog.LevelInfo, "call told", slog.String("run", run.ID), slog.Int("turn", turn.Number),
-			slog.String("call", run.Key().Call(h.CallID).Short()), slog.String("status", h.Status))
+			slog.String("key_hash", run.Key().Call(h.CallID).Short()), slog.String("status", h.Status))
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func (p *Planner) result(ctx context.Context, r ledger.Record) ([]byte, error) {
 		return nil, nil
 	case errors.Is(err, ledger.ErrCorrupt):
 		// The effect stands; a result that is not what was stored is not told.
-		p.Log.LogAttrs(ctx, slog.LevelError, "result is corrupt", slog.String("call", r.Key.Short()), slog.Any("error", err))
+		p.Log.LogAttrs(ctx, slog.LevelError, "result is corrupt", slog.String("key_hash", r.Key.Short()), slog.Any("error", err))
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("planner: read the result of call %s: %w", r.Key.Short(), err)

@@ -33,18 +33,19 @@ func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (
 	if err != nil {
 		return nil, err
 	}
+	log := slog.New(slog.NewJSONHandler(logs, nil))
 	database := dynamodb.NewFromConfig(cfg)
+	store, err := dynamoledger.New(database, table, nil)
+	if err != nil {
+		return nil, err
+	}
 	stored, err := dynamoruns.New(database, table, ledger.Retention{})
 	if err != nil {
 		return nil, err
 	}
-	calls, err := dynamoledger.New(database, table, nil)
-	if err != nil {
-		return nil, err
-	}
 	planner := &Planner{
-		Runs: stored, Ledger: calls, Tools: tools, ModelFor: scriptedModel, Machine: env(names.EnvMachine),
-		Now: time.Now, NewID: rand.Text, Log: slog.New(slog.NewJSONHandler(logs, nil)), inputs: &lastInput{},
+		Runs: stored, Ledger: store, Tools: tools, ModelFor: scriptedModel, Machine: env(names.EnvMachine),
+		Now: time.Now, NewID: rand.Text, Log: log, inputs: &lastInput{},
 	}
 	return planner.Handle, nil
 }

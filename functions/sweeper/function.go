@@ -53,7 +53,7 @@ func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (
 		return nil, err
 	}
 	log := slog.New(slog.NewJSONHandler(logs, nil))
-	database, states := dynamodb.NewFromConfig(cfg), sfn.NewFromConfig(cfg)
+	database, steps := dynamodb.NewFromConfig(cfg), sfn.NewFromConfig(cfg)
 	store, err := dynamoledger.New(database, table, nil)
 	if err != nil {
 		return nil, err
@@ -63,17 +63,17 @@ func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (
 		return nil, err
 	}
 	launcher := launch.Launcher{
-		Runs: stored, Machine: sfnexecutions.New(states), StateMachine: machine, Now: time.Now, NewID: rand.Text, Log: log,
+		Runs: stored, Machine: sfnexecutions.New(steps), StateMachine: machine, Now: time.Now, NewID: rand.Text, Log: log,
 	}
-	calls, err := operator.New(operator.Config{
-		Store: store, Waits: store, History: store, Runs: stored, Log: log, Bell: sfnbell.New(states),
+	service, err := operator.New(operator.Config{
+		Store: store, Waits: store, History: store, Runs: stored, Log: log, Bell: sfnbell.New(steps),
 		Tools: sweeper.AtMost(invokedAtOnce, lambdatools.New(lambdatools.Client(cfg), tools)),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return handler{log: log, sweeper: &sweeper.Sweeper{
-		Scan: store, Calls: calls, Runs: stored, Drivers: launcher, Running: running{client: states}, Log: log,
+	return handler{log: log, drivers: launcher, sweeper: &sweeper.Sweeper{
+		Scan: store, Calls: service, Runs: stored, Drivers: launcher, Running: running{client: steps}, Log: log,
 		Pace: rate.NewLimiter(looksPerSecond, looksAtOnce),
 	}}.Handle, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/onceward/onceward/internal/executions"
+	"github.com/onceward/onceward/internal/runs/launch"
 	"github.com/onceward/onceward/internal/sweeper"
 )
 
@@ -32,6 +33,17 @@ func (s *oneSweep) Sweep(context.Context) (sweeper.Report, error) {
 	return s.report, s.err
 }
 
+// adoptions notes what it is asked to adopt.
+type adoptions struct {
+	asked []launch.Orphan
+	err   error
+}
+
+func (a *adoptions) Adopt(_ context.Context, o launch.Orphan) (bool, error) {
+	a.asked = append(a.asked, o)
+	return a.err == nil, a.err
+}
+
 func stored(t *testing.T, file string) json.RawMessage {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", file))
@@ -39,6 +51,34 @@ func stored(t *testing.T, file string) json.RawMessage {
 		t.Fatal(err)
 	}
 	return text
+}
+
+func TestExecutionThatEndedIsOfferedForAdoptionUnlessItsInputWasRefused(t *testing.T) {
+	t.Parallel()
+	ended := string(stored(t, "execution-failed.json"))
+	want := launch.Orphan{
+		Machine: "arn:aws:states:eu-central-1:000000000000:stateMachine:onceward-dev-agent-run", Execution: "run-7Q-e3b0c442-g1",
+		Input: json.RawMessage(`{"run_id":"run-7Q","secret":"CANARY"}`), StartedAt: time.UnixMilli(1795953600000).UTC(),
+	}
+	for name, tt := range map[string]struct {
+		event string
+		err   error
+		want  []launch.Orphan
+	}{
+		"ended badly":                          {ended, nil, []launch.Orphan{want}},
+		"ended badly, and can't be looked at":  {ended, errors.New("down"), []launch.Orphan{want}},
+		"ended by the planner, for bad input":  {strings.Replace(ended, `"output": null`, `"error": "Onceward.BadInput"`, 1), nil, nil},
+		"whose input is too long for an event": {strings.Replace(ended, `"input": "{`, `"other": "{`, 1), nil, nil},
+		"the schedule's":                       {string(stored(t, "event.json")), nil, nil},
+	} {
+		s, a := &oneSweep{}, &adoptions{err: tt.err}
+		if _, err := (handler{sweeper: s, drivers: a, log: slog.New(slog.DiscardHandler)}).Handle(t.Context(), json.RawMessage(tt.event)); err != nil || s.made != 1 {
+			t.Errorf("%s: %d sweeps, %v", name, s.made, err)
+		}
+		if diff := cmp.Diff(tt.want, a.asked); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
 }
 
 func TestEveryEventBringsOneSweepAndItsReport(t *testing.T) {
@@ -53,7 +93,7 @@ func TestEveryEventBringsOneSweepAndItsReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &oneSweep{report: sweeper.Report{Complete: true}}
-			report, err := handler{sweeper: s, log: slog.New(slog.DiscardHandler)}.Handle(t.Context(), payload)
+			report, err := handler{sweeper: s, drivers: &adoptions{}, log: slog.New(slog.DiscardHandler)}.Handle(t.Context(), payload)
 			if err != nil || s.made != 1 || !report.Complete {
 				t.Errorf("%d sweeps, %+v, %v", s.made, report, err)
 			}
@@ -65,7 +105,7 @@ func TestWhatIsNoEventIsRefusedBeforeAnything(t *testing.T) {
 	t.Parallel()
 	for _, payload := range []string{``, ` `, `null`, `[]`, `"sweep"`, `7`, `{`} {
 		s := &oneSweep{}
-		if _, err := (handler{sweeper: s, log: slog.New(slog.DiscardHandler)}).Handle(t.Context(), json.RawMessage(payload)); !errors.Is(err, errEvent) || s.made != 0 {
+		if _, err := (handler{sweeper: s, drivers: &adoptions{}, log: slog.New(slog.DiscardHandler)}).Handle(t.Context(), json.RawMessage(payload)); !errors.Is(err, errEvent) || s.made != 0 {
 			t.Errorf("%q: %d sweeps, %v", payload, s.made, err)
 		}
 	}
@@ -74,7 +114,7 @@ func TestWhatIsNoEventIsRefusedBeforeAnything(t *testing.T) {
 func TestLogSaysWhichExecutionEndedAndNothingOfItsInput(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	h := handler{sweeper: &oneSweep{}, log: slog.New(slog.NewJSONHandler(&log, nil))}
+	h := handler{sweeper: &oneSweep{}, drivers: &adoptions{}, log: slog.New(slog.NewJSONHandler(&log, nil))}
 	for _, file := range []string{"event.json", "execution-failed.json"} {
 		if _, err := h.Handle(t.Context(), stored(t, file)); err != nil {
 			t.Fatal(err)
@@ -89,7 +129,7 @@ func TestLogSaysWhichExecutionEndedAndNothingOfItsInput(t *testing.T) {
 func TestSweepThatFailedIsAFailedInvocation(t *testing.T) {
 	t.Parallel()
 	down := errors.New("table is gone")
-	_, err := handler{sweeper: &oneSweep{err: down}, log: slog.New(slog.DiscardHandler)}.Handle(t.Context(), stored(t, "event.json"))
+	_, err := handler{sweeper: &oneSweep{err: down}, drivers: &adoptions{}, log: slog.New(slog.DiscardHandler)}.Handle(t.Context(), stored(t, "event.json"))
 	if !errors.Is(err, down) {
 		t.Errorf("got %v", err)
 	}
@@ -106,7 +146,7 @@ func TestReportIsTheDocumentedJSON(t *testing.T) {
 		WithoutDriver: []sweeper.Driverless{{Tenant: "acme", RunID: "run-7Q", Execution: "run-7Q-e3b0c442-g1", State: executions.TimedOut, Since: at}},
 		Unreadable:    []sweeper.Unreadable{{Tenant: "acme", RunID: "run-7Q", CallID: "toolu_01"}},
 	}}
-	report, err := handler{sweeper: s, log: slog.New(slog.DiscardHandler)}.Handle(t.Context(), stored(t, "event.json"))
+	report, err := handler{sweeper: s, drivers: &adoptions{}, log: slog.New(slog.DiscardHandler)}.Handle(t.Context(), stored(t, "event.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

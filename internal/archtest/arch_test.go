@@ -132,10 +132,10 @@ func branches(t *testing.T, path string) {
 		case *ast.IfStmt:
 			cond, ok := n.Cond.(*ast.BinaryExpr)
 			if left, named := condName(cond); !ok || !named || left != "err" {
-				t.Errorf("%s decides something; that belongs into handler.go", path)
+				t.Errorf("%s decides something; that belongs into the files beside it", path)
 			}
 		case *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
-			t.Errorf("%s branches; that belongs into handler.go", path)
+			t.Errorf("%s branches; that belongs into the files beside it", path)
 		}
 		return true
 	})

@@ -1,7 +1,7 @@
 // Package doorbell says how a parked run is woken: by answering its task token.
 // What is sent says nothing, and what comes back proves nothing of a call: the
-// ledger decides, the token only rings. doorbell/sfnbell rings through Step
-// Functions.
+// ledger decides, the token only rings. Start with [Doorbell];
+// doorbell/sfnbell rings through Step Functions.
 package doorbell
 
 import (

@@ -1,7 +1,7 @@
 // Package executions says how an execution of a state machine is started and
 // looked at by its name, which is all that a run's record knows of its driver.
-// executions/sfnexecutions does it through Step Functions, and
-// executions/memexecutions in memory, for tests.
+// Start with [Machine]; executions/sfnexecutions is one through Step Functions,
+// and executions/memexecutions one in memory, for tests.
 package executions
 
 import (
@@ -37,7 +37,7 @@ func (s State) Ended() bool {
 // ErrRefused reports that the service surely started nothing: it throttled, or
 // the request was wrong. After any other error of [Machine.Start] it is not
 // known whether the execution runs.
-var ErrRefused = errors.New("executions: refused")
+var ErrRefused = errors.New("executions: refused, nothing was started")
 
 // Machine starts and looks at executions of the state machine with the ARN
 // machine, which may name a version or an alias; a name is one execution's on all

@@ -1,6 +1,6 @@
 // Package names holds every name that code, infrastructure, state machines and
 // tests must agree on. It imports nothing of this module; whoever needs a table,
-// a function or an environment variable by name asks here.
+// a function or an environment variable by name asks here. Start with [ForStage].
 package names
 
 // The functions of a deployment; each is a folder below functions/.

@@ -13,27 +13,34 @@ import (
 // becomes compensated, whether its own key or its undo's is named. Problems as
 // [Service.Resolve].
 func (s *Service) Acknowledge(ctx context.Context, id Identity, c Command) (Decided, error) {
-	v := verb{name: "acknowledge", move: s.acknowledgement(ctx), before: s.acknowledgeOwner}
+	var seen ledger.Key // of the undo that the call's move is about
+	v := verb{name: "acknowledge", move: s.acknowledgement(ctx, &seen), before: s.acknowledgeOwner}
 	decided, err := s.rule(ctx, id, v, c, true)
-	if err == nil {
-		s.acknowledgeUndo(ctx, id, decided, c.Reason)
+	if err == nil && decided.Decision.Kind == string(ledger.AcknowledgeUndo) {
+		s.acknowledgeUndo(ctx, id, seen, decided, c.Reason)
 	}
 	return decided, err
 }
 
 // acknowledgement returns the move: of the call's own contradiction first, then
-// of its latest undo's.
-func (s *Service) acknowledgement(ctx context.Context) build {
+// of the latest of its undos that took effect after all.
+func (s *Service) acknowledgement(ctx context.Context, seen *ledger.Key) build {
 	return func(r ledger.Record, st ledger.Stamp, d ledger.Decision) (ledger.Move, error) {
 		move, err := r.Acknowledge(st, d)
 		if !errors.Is(err, ledger.ErrNotAllowed) || r.Undo.N == 0 {
 			return move, err
 		}
-		undo, readErr := s.cfg.Store.Load(ctx, r.Key.Undo(r.Undo.N))
+		n, err := s.standingUndo(ctx, r)
+		if err != nil {
+			return ledger.Move{}, err
+		}
+		n = max(n, 1)
+		undo, readErr := s.cfg.Store.Load(ctx, r.Key.Undo(n))
 		if readErr != nil {
 			return ledger.Move{}, problem(Unavailable, "the call's undo could not be read").because(readErr)
 		}
-		return r.AcknowledgeUndo(st, d, r.Undo.N, tookEffectAfterAll(undo))
+		*seen = r.Key.Undo(n)
+		return r.AcknowledgeUndo(st, d, n, tookEffectAfterAll(undo))
 	}
 }
 
@@ -58,10 +65,12 @@ func (s *Service) acknowledgeOwner(ctx context.Context, undo ledger.Record, d le
 	for range mostUndoSteps {
 		d.Version = owner.Version
 		move, err := owner.AcknowledgeUndo(s.stamp(), d, n, tookEffectAfterAll(undo))
-		if err != nil {
-			return nil //nolint:nilerr // the undo is open still, or another one has been asked for: only its own record changes
+		if err != nil && owner.Flags.Has(ledger.UndoOpen) && owner.Undo.N != n {
+			return problem(NotAllowed, "another undo of the call is open: acknowledge this one once that has ended")
+		} else if err != nil {
+			return nil //nolint:nilerr // this undo is open still, or the call is undone already: only its own record changes
 		}
-		// Stored: the call is compensated. If we stop here, its undo is still
+		// Stored now: the call is compensated. If we stop here, its undo is still
 		// listed as contradicted, and acknowledged by the same request again.
 		if owner, err = s.apply(ctx, move); err == nil {
 			return nil
@@ -72,24 +81,22 @@ func (s *Service) acknowledgeOwner(ctx context.Context, undo ledger.Record, d le
 	return problem(Unavailable, "the call that this one undoes kept moving")
 }
 
-// acknowledgeUndo clears the contradiction of a call's undo, which the person has
-// seen with the call. If that fails the undo is still listed, and acknowledged
+// acknowledgeUndo clears the contradiction of the undo named key, which the person
+// has seen with its call. If that fails the undo is still listed, and acknowledged
 // under its own key.
-func (s *Service) acknowledgeUndo(ctx context.Context, id Identity, decided Decided, reason string) {
-	if decided.Decision.Kind != string(ledger.AcknowledgeUndo) || decided.Undo == nil {
-		return
+func (s *Service) acknowledgeUndo(ctx context.Context, id Identity, key ledger.Key, decided Decided, reason string) {
+	if key == (ledger.Key{}) {
+		return // an earlier request's decision, which that one has seen to
 	}
 	ctx, cancel := outliving(ctx)
 	defer cancel()
-	key, err := keyOf(id, decided.Undo.Key)
-	if err != nil {
-		return // it was made of a key that is well formed
-	}
 	undo, err := s.cfg.Store.Load(ctx, key)
 	if err == nil && undo.Flags.Has(ledger.Contradicted) {
 		var move ledger.Move
 		move, err = undo.Acknowledge(s.stamp(), ledger.Decision{ID: decided.Decision.ID, Actor: id.Actor, Reason: reason, Version: undo.Version})
 		if err == nil {
+			// Stored now: that a person has seen it. If we stop before, the undo stays
+			// listed, and is acknowledged under its own key.
 			_, err = s.apply(ctx, move)
 		}
 	}

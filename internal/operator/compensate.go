@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -24,12 +25,25 @@ type Compensation struct {
 // it on. Nothing else ever asks for one. Problems as [Service.Resolve], and
 // [NoCompensation], [ToolNotConfigured], [ToolUnreachable]: nothing was changed.
 func (s *Service) Compensate(ctx context.Context, id Identity, in Compensation) (Decided, error) {
+	ask := func(r ledger.Record, st ledger.Stamp, d ledger.Decision) (ledger.Move, error) {
+		n, err := s.standingUndo(ctx, r)
+		if err != nil {
+			return ledger.Move{}, err
+		}
+		return r.AskUndo(st, d, ledger.UndoAsk{KnowsUnknown: in.KnowsUnknown, Stands: n > 0})
+	}
 	v := verb{
 		name: "compensate",
-		move: func(r ledger.Record, st ledger.Stamp, d ledger.Decision) (ledger.Move, error) {
-			return r.AskUndo(st, d, in.KnowsUnknown)
+		move: ask,
+		possible: func(r ledger.Record, st ledger.Stamp, d ledger.Decision) (ledger.Move, error) {
+			if r.Status == ledger.Indeterminate && !r.Flags.Has(ledger.UndoOpen) && r.Version != in.ExpectedVersion {
+				return ledger.Move{}, nil // with the person's word, and once nothing is on its way any more
+			}
+			return ask(r, st, d)
 		},
-		check:  func(r ledger.Record, d ledger.Decision) *Problem { return s.undoable(r, d, in.KnowsUnknown) },
+		check: func(r ledger.Record, d ledger.Decision) *Problem {
+			return cmp.Or(s.undoable(r, d, in.KnowsUnknown), s.undoneAfterAll(ctx, r))
+		},
 		before: func(ctx context.Context, r ledger.Record, _ ledger.Decision) error { return s.compensates(ctx, r.Tool) },
 	}
 	if err := id.May(DecideCalls); err != nil {
@@ -60,7 +74,7 @@ func (s *Service) undoable(r ledger.Record, d ledger.Decision, knowsUnknown bool
 		return refuse("the call was called failed, and a late outcome says that it took effect: POST acknowledge once you have looked, then ask for its undo", time.Time{})
 	case running:
 		return refuse("its executor may be at work until "+stamp(r.Attempt.Deadline), r.Attempt.Deadline)
-	case !unknown || r.Flags.Has(ledger.UndoOpen) || d.Version != r.Version && !onlyLost(r):
+	case !unknown || r.Flags.Has(ledger.UndoOpen) || d.Version != r.Version && (!onlyLost(r) || r.Version != d.Version+1):
 		return nil
 	case !knowsUnknown:
 		var wrong invalid
@@ -70,6 +84,41 @@ func (s *Service) undoable(r ledger.Record, d ledger.Decision, knowsUnknown bool
 		return refuse("a request of its executor may still be on its way until "+stamp(r.Attempt.QuietAfter)+", and would land after its undo", r.Attempt.QuietAfter)
 	}
 	return nil
+}
+
+// standingUndo returns the number of the latest undo of the call that took effect
+// although it was called failed, or may have; 0 if there is none. News that come
+// between this read and the ask are for the tool to find: nothing proves both.
+func (s *Service) standingUndo(ctx context.Context, r ledger.Record) (int, error) {
+	if r.Flags.Has(ledger.UndoOpen) || r.Effect() == ledger.Undone {
+		return 0, nil // it can't be asked for anyway
+	}
+	for n := r.Undo.N; n > 0; n-- {
+		undo, err := s.cfg.Store.Load(ctx, r.Key.Undo(n))
+		if err != nil {
+			return 0, problem(Unavailable, "the call's earlier undos could not be read").because(err)
+		}
+		if undo.Effect() != ledger.NoEffect {
+			return n, nil
+		}
+	}
+	return 0, nil
+}
+
+// undoneAfterAll says which earlier undo has to be acknowledged instead of asking
+// for another one.
+func (s *Service) undoneAfterAll(ctx context.Context, r ledger.Record) *Problem {
+	n, err := s.standingUndo(ctx, r)
+	if err != nil {
+		p, _ := errors.AsType[*Problem](err)
+		return p
+	}
+	if n == 0 {
+		return nil
+	}
+	p := problem(NotAllowed, "its undo "+r.Key.Undo(n).String()+" was called failed, and a late outcome says that it took effect: look at the receiver, and POST acknowledge on the call instead of asking for another undo")
+	p.Record = viewOf(r, s.cfg.Now())
+	return p
 }
 
 // compensates asks the tool's function whether there is anything to ask it for,

@@ -2,10 +2,10 @@ package operator
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"strings"
+
+	"github.com/onceward/onceward/internal/cursor"
 )
 
 // sealed is a cursor as clients hold it, bound to what it is a cursor of.
@@ -22,15 +22,11 @@ func scopeOf(parts ...string) string {
 }
 
 // seal returns the cursor for clients, "" for none.
-func seal(scope, cursor string) string {
-	if cursor == "" {
+func seal(scope, stores string) string {
+	if stores == "" {
 		return ""
 	}
-	text, err := json.Marshal(sealed{V: 1, Of: scope, Store: cursor})
-	if err != nil {
-		return "" // three plain fields always encode
-	}
-	return base64.RawURLEncoding.EncodeToString(text)
+	return cursor.Encode(sealed{V: 1, Of: scope, Store: stores})
 }
 
 // unseal reads what seal returned for the same scope; anything else is a problem.
@@ -38,11 +34,7 @@ func unseal(scope, text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	var c sealed
-	if err == nil {
-		err = json.Unmarshal(raw, &c)
-	}
+	c, err := cursor.Decode[sealed](text)
 	if err != nil || c.V != 1 || c.Of != scope || c.Store == "" {
 		return "", problem(InvalidCursor, "").because(err)
 	}

@@ -44,6 +44,10 @@ type verb struct {
 	name string
 	move build
 
+	// possible is move for the question whether whoever names the record's version
+	// may decide it. What it returns is never stored. Nil is move.
+	possible build
+
 	// check says why the decision is not possible on the record in better words
 	// than a conflict does, nil if it may be. Nil checks nothing.
 	check func(ledger.Record, ledger.Decision) *Problem
@@ -51,6 +55,14 @@ type verb struct {
 	// before does what has to be done before the decision is stored, once it is
 	// known to be possible. Nil does nothing.
 	before func(context.Context, ledger.Record, ledger.Decision) error
+}
+
+// onAnotherLook returns what possible says, see there.
+func (v verb) onAnotherLook() build {
+	if v.possible != nil {
+		return v.possible
+	}
+	return v.move
 }
 
 // decide makes one person's decision: load, prove, move, then carry an undo on
@@ -98,18 +110,18 @@ func (s *Service) store(ctx context.Context, r ledger.Record, name decisionName,
 	}
 	made, err := v.move(r, s.stamp(), d)
 	if err != nil {
-		return s.refused(ctx, r, name, d, err, v.move)
+		return s.refused(ctx, r, name, d, err, v.onAnotherLook())
 	}
+	// Stored now: the decision. If we stop here, its waits are unconfirmed: the
+	// list shows them, and any further request on the call, or the sweeper, rings
+	// them and carries on an undo that was asked for.
 	after, err := s.apply(ctx, made)
 	if err != nil {
 		if errors.Is(err, ledger.ErrStale) {
-			return s.refused(ctx, after, name, d, err, v.move)
+			return s.refused(ctx, after, name, d, err, v.onAnotherLook())
 		}
 		return Decided{}, problem(OutcomeUnknown, "the ledger did not answer").because(err)
 	}
-	// Stored: the call is decided. If we stop here, its waits are unconfirmed:
-	// the list shows them, and any further request on the call rings them; so is
-	// an undo that was asked for, which any further request carries on.
 	entry, err := name.among(after.Decisions)
 	if err != nil || entry == nil {
 		return Decided{}, problem(Internal, "").because(fmt.Errorf("operator: decision %s is stored and not on the record that came back: %w", d.ID, errors.Join(err, ledger.ErrCorrupt)))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 
 	"github.com/onceward/onceward/internal/executions"
 	"github.com/onceward/onceward/internal/runs"
@@ -109,9 +110,7 @@ func notLaunched(l launch.Launched, err error) error {
 	occurrence := ""
 	switch {
 	case errors.Is(err, runs.ErrBadInput):
-		p := problem(InvalidRequest, "")
-		p.Errors = []FieldError{{Location: "body", Message: err.Error()}}
-		return p
+		return wrongInput(err)
 	case errors.Is(err, launch.ErrOtherInput):
 		code = RunExists
 	case errors.Is(err, launch.ErrNoRun):
@@ -123,12 +122,25 @@ func notLaunched(l launch.Launched, err error) error {
 	case errors.Is(err, runs.ErrCorrupt):
 		return unreadableRun("the run", err)
 	default:
-		code = RunNotStarted
+		code, occurrence = RunNotStarted, "the run may be stored or not"
 		if l.Run.Exists() {
 			occurrence = "the run is stored"
 		}
 	}
 	return problem(code, occurrence).because(err)
+}
+
+// wrongInput names every wrong field of a run's input.
+func wrongInput(err error) *Problem {
+	var wrong invalid
+	if input, ok := errors.AsType[*runs.InputError](err); ok {
+		for _, f := range input.Fields {
+			wrong.add(strings.TrimSuffix("body."+f.Path, "."), f.Why)
+		}
+	} else {
+		wrong.add("body", "can't be used as a run's input")
+	}
+	return wrong.list().because(err)
 }
 
 // ownInput returns the input with the identity's tenant in it.

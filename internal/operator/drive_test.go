@@ -75,10 +75,25 @@ func TestARunIsStartedOnceWithTheTenantOfWhoeverStartsIt(t *testing.T) {
 	}
 	_, err := g.service.StartRun(t.Context(), drives, json.RawMessage(`{"run_id":"run-9"}`))
 	wantProblem(t, err, operator.RunExists)
-	for _, foreign := range []string{`{"run_id":"run-9","tenant":"evil"}`, `{"run_id":"run-9","tenant":"acme","tenant":"evil"}`, `{"run_id":"a b"}`, `{}`, `[]`, ``, `{"run_id":"r","nonsense":1}`} {
+	for foreign, want := range map[string][]string{
+		`{"run_id":"run-9","tenant":"evil"}`:                 {"body.tenant"},
+		`{"run_id":"run-9","tenant":"acme","tenant":"evil"}`: {"body.tenant"},
+		`{"run_id":"a b"}`:                                   {"body.run_id"},
+		`{}`:                                                 {"body.run_id"},
+		`[]`:                                                 {"body", "body.run_id"},
+		``:                                                   {"body", "body.run_id"},
+		`{"run_id":"r","nonsense":1,"script":{"turns":1}}`: {"body.nonsense", "body.script.turns"},
+	} {
 		_, err := g.service.StartRun(t.Context(), drives, json.RawMessage(foreign))
-		if p := theProblem(t, err, operator.InvalidRequest); len(p.Errors) != 1 {
-			t.Errorf("%s: %+v", foreign, p.Errors)
+		var got []string
+		for _, f := range theProblem(t, err, operator.InvalidRequest).Errors {
+			got = append(got, f.Location)
+			if strings.Contains(f.Message, "runs:") {
+				t.Errorf("%s: %s", foreign, f.Message)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", foreign, diff)
 		}
 	}
 	_, err = g.service.StartRun(t.Context(), ops, json.RawMessage(input))
@@ -97,7 +112,7 @@ func TestAStartWhoseAnswerIsLostIsRepeatedWithoutASecondExecution(t *testing.T) 
 		g := newGarage(t)
 		g.machine.Lose(memexecutions.Start, 1, done)
 		_, err := g.service.StartRun(t.Context(), drives, json.RawMessage(`{"run_id":"run-9"}`))
-		if p := theProblem(t, err, operator.RunNotStarted); p.Status != 503 || !strings.Contains(p.Detail, "is stored") {
+		if p := theProblem(t, err, operator.RunNotStarted); p.Status != 503 || !strings.Contains(p.Detail, "The run is stored.") || strings.Contains(p.Detail, "may be stored") {
 			t.Errorf("told %s", p.Detail)
 		}
 		got := g.start(t, drives, `{"run_id":"run-9"}`)

@@ -20,9 +20,9 @@ func (s *Service) writeOff(ctx context.Context, r ledger.Record, d ledger.Decisi
 		if err != nil {
 			return r, d, problem(Internal, "").because(err)
 		}
-		// Stored: nobody knows whether the call took effect, which was so before.
-		// If we stop here it is listed as unknown, and the same request again
-		// decides it.
+		// Stored now: nobody knows whether the call took effect, which was so before.
+		// If we stop here it is listed as unknown, and the same request again decides
+		// it.
 		if r, err = s.apply(ctx, lost); err != nil && !errors.Is(err, ledger.ErrStale) {
 			return r, d, problem(OutcomeUnknown, "the ledger did not answer").because(err)
 		} else if err == nil {

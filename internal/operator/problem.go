@@ -70,7 +70,7 @@ var codes = []CodeInfo{
 	{AlreadyDecided, http.StatusConflict, "It has been decided already", "A person's decision stands, see decided_by and record. Nothing was changed by this request."},
 	{AlreadySettled, http.StatusConflict, "The call is settled", "The executor, a look-up, the planner or the sweeper settled it, see decided_by and record. Nothing was changed by this request."},
 	{NotAllowed, http.StatusConflict, "Not possible in this state", "This can't be decided in the call's state. Nothing was changed; record says where the call stands."},
-	{NothingToLookUp, http.StatusConflict, "Nothing to look up", "The call is not unknown, or its executor may still be at work. The look-up was not asked and nothing was changed."},
+	{NothingToLookUp, http.StatusConflict, "Nothing to look up", "The call is not unknown, its executor may still be at work, or it is an undo, which has no look-up. No look-up was asked, and nothing was decided."},
 	{NoArguments, http.StatusConflict, "The arguments are not stored", "The turn that holds the call's arguments can't be found, and the tool's look-up needs them. Nothing was changed; resolve the call instead."},
 	{ToolNotConfigured, http.StatusConflict, "No function for this tool", "This deployment has no function that serves the call's tool, so it can be asked neither for a look-up nor for an undo. Nothing was changed; resolve the call instead, or undo its effect at the receiver."},
 	{NoCompensation, http.StatusConflict, "The tool can't undo", "The tool declares no compensation, so no undo was asked for. Nothing was changed; undo the effect at the receiver, or by another call."},
@@ -88,7 +88,7 @@ var codes = []CodeInfo{
 	{ToolUnreachable, http.StatusBadGateway, "The tool's function gave no answer", "The function was asked what it can do, and gave no answer. No undo was asked for, and nothing was changed. Try again."},
 	{Unavailable, http.StatusServiceUnavailable, "The ledger can't be reached", "Nothing was changed. Try again."},
 	{OutcomeUnknown, http.StatusServiceUnavailable, "It is not known whether the decision was stored", "The decision, or what a look-up found, may or may not stand; the tool was not run. Send the same request again with the same Idempotency-Key, or read the call. Without a key a repeat is answered 409 if the decision stands, and wakes the run."},
-	{RunNotStarted, http.StatusServiceUnavailable, "It is not known whether the run goes on", "The run may be stored already, and its execution may run or not. Send the same request again: it starts at most one. If the run is stored and nothing drives it, the sweeper starts it."},
+	{RunNotStarted, http.StatusServiceUnavailable, "It is not known whether the run goes on", "Its execution may run or not. Send the same request again: it starts at most one. If the run is stored and nothing drives it, the sweeper starts it."},
 }
 
 // Codes returns the closed table of codes, ordered by status.

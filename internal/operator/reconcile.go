@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/onceward/onceward/internal/toolcall"
 	"github.com/onceward/onceward/middleware/ledger"
@@ -61,7 +60,7 @@ func (s *Service) Reconcile(ctx context.Context, id Identity, in Inquiry) (Recon
 		return Reconciled{}, s.rung(ctx, before, s.conflict(before, in.ExpectedVersion, true))
 	}
 	if !s.canLook(before) {
-		p := problem(NothingToLookUp, nothingToLookUp(before))
+		p := nothingToLookUp(before)
 		p.Record, p.DecidedBy = viewOf(before, s.cfg.Now()), winner(before)
 		return Reconciled{}, s.rung(ctx, before, p)
 	}
@@ -99,14 +98,19 @@ func (s *Service) canLook(r ledger.Record) bool {
 	return !isUndo && !r.Flags.Has(ledger.UndoOpen) && r.Next(s.cfg.Now(), true, ledger.Pause) == ledger.Look
 }
 
-func nothingToLookUp(r ledger.Record) string {
+// nothingToLookUp does not say what the code means where that would contradict
+// what is said of the call.
+func nothingToLookUp(r ledger.Record) *Problem {
+	p := problem(NothingToLookUp, standing(r))
 	switch _, _, isUndo := r.Key.UndoOf(); {
 	case r.Flags.Has(ledger.UndoOpen):
-		return "an undo of the call is open, and has just been carried on; " + standing(r)
+		p.Detail = ""
+		p.say(standing(r) + "; its undo is open and has just been carried on, see undo. No look-up was asked")
 	case isUndo && r.Status == ledger.Indeterminate:
-		return "an undo has no look-up: look at the receiver and resolve it; " + standing(r)
+		p.Detail = ""
+		p.say("nothing was changed, since an undo has no look-up: look at the receiver and resolve it")
 	}
-	return standing(r)
+	return p
 }
 
 // look asks the call's look-up, in a time that leaves some for reading what it
@@ -121,17 +125,11 @@ func (s *Service) look(ctx context.Context, r ledger.Record) (LookUp, error) {
 	return LookUp{Status: answer.Status, Code: answer.Code, Message: answer.Message}, nil
 }
 
-// noteAsked leaves who asked. It is evidence only, so a failure stops nothing.
+// noteAsked leaves who asked.
 func (s *Service) noteAsked(ctx context.Context, r ledger.Record, by, reason string) {
-	text := "asked for a look-up"
+	remark := "asked for a look-up"
 	if reason != "" {
-		text += ": " + reason
+		remark += ": " + reason
 	}
-	move, err := r.Note(s.stamp(), ledger.Entry{Kind: ledger.Note, By: by, Reason: text, Before: r.State().String(), After: r.State().String()})
-	if err == nil {
-		_, err = s.cfg.Store.Apply(ctx, move)
-	}
-	if err != nil {
-		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "note not stored", slog.String("key_hash", r.Key.Short()), slog.Any("error", err))
-	}
+	s.note(ctx, r, by, remark)
 }

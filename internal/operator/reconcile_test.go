@@ -25,7 +25,7 @@ func (b *bench) answers(text string) {
 func (b *bench) finds(t *testing.T, r ledger.Record) {
 	t.Helper()
 	b.tools.answer = func() ([]byte, error) {
-		move, err := r.Look(b.stamp("look"), b.now, false, ledger.Settlement{Effect: ledger.Happened, ExternalID: "cr_9"})
+		move, err := b.stored(t, r).Look(b.stamp("look"), b.now, false, ledger.Settlement{Effect: ledger.Happened, ExternalID: "cr_9"})
 		b.apply(t, move, err)
 		return []byte(`{"onceward":1,"status":"completed","error":{"code":"","message":""}}`), nil
 	}

@@ -144,11 +144,11 @@ func (g *ringer) ring(ctx context.Context, w ledger.Wait) error {
 			return err
 		}
 	}
+	// Stored now: that the bell was rung. If we stop before, the next request on
+	// the call rings again, which a run that went on does not notice.
 	if err := g.s.cfg.Waits.ConfirmWait(ctx, w, g.how[w.ID], g.s.cfg.Now()); err != nil {
 		return err
 	}
-	// Stored: the bell is confirmed. Until then the next request on the call
-	// rings again, which a run that went on does not notice.
 	g.confirmed[w.ID] = true
 	return nil
 }

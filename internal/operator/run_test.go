@@ -138,6 +138,7 @@ func TestARunIsShownWithItsTurnsAndNoneOfItsSecrets(t *testing.T) {
 	}
 }
 
+// Proves: R117
 func TestWhereARunStandsFollowsFromItsOpenTurn(t *testing.T) {
 	t.Parallel()
 	after := func(d time.Duration) func(*testing.T, *story) {

@@ -67,7 +67,7 @@ func (t *tending) overdue(ctx context.Context) error {
 		}
 		done = &t.done.Expired
 	}
-	// Stored: that a deadline or a window is over. If we stop here the call is
+	// Stored now: that a deadline or a window is over. If we stop here the call is
 	// listed as unknown, or its wait as not rung, and tended again.
 	after, err := t.s.apply(ctx, move)
 	switch {
@@ -84,7 +84,10 @@ func (t *tending) overdue(ctx context.Context) error {
 // lookUp asks the call's look-up if that is due. The guard stores what it finds.
 func (t *tending) lookUp(ctx context.Context) error {
 	s, before := t.s, t.r
-	if !s.canLook(before) || before.Status != ledger.Indeterminate || s.cfg.Now().Before(s.nextLookUp(before)) {
+	// Whoever loses track of a call mostly asks the look-up too, so it has a while;
+	// of one that was given up on just now nobody else knows.
+	due := t.done.Orphaned || !s.cfg.Now().Before(s.nextLookUp(before))
+	if !due || !s.canLook(before) || before.Status != ledger.Indeterminate {
 		return nil
 	}
 	looked, err := s.look(ctx, before)

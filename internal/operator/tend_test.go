@@ -42,9 +42,23 @@ func TestTendingDoesWhatNobodyHasToDecideAndNothingElse(t *testing.T) {
 			func(t *testing.T, b *bench) ledger.Record { t.Helper(); return b.start(t, "c1") },
 			operator.Tended{State: "started", WaitingSince: start, Rung: 1},
 		},
-		"an executor that is overdue": {
-			func(t *testing.T, b *bench) ledger.Record { t.Helper(); return b.overdue(t, "c1") },
-			operator.Tended{State: "indeterminate", Orphaned: true, NeedsSomebody: true, WaitingSince: start.Add(21 * time.Second)},
+		"an executor that is overdue, whose look-up can't tell": {
+			func(t *testing.T, b *bench) ledger.Record {
+				t.Helper()
+				r := b.overdue(t, "c1")
+				b.answers(stillUnknown)
+				return r
+			},
+			operator.Tended{State: "indeterminate", Orphaned: true, LookedUp: true, NeedsSomebody: true, WaitingSince: start.Add(21 * time.Second)},
+		},
+		"an executor that is overdue, whose look-up finds the effect": {
+			func(t *testing.T, b *bench) ledger.Record {
+				t.Helper()
+				r := b.overdue(t, "c1")
+				b.finds(t, r)
+				return r
+			},
+			operator.Tended{State: "completed", Orphaned: true, LookedUp: true, Rung: 1},
 		},
 		"an approval that is waited for": {
 			func(t *testing.T, b *bench) ledger.Record { t.Helper(); return b.reserve(t, "c1") },
@@ -342,6 +356,7 @@ func TestAWriteOffByWhoeverTendsMayBeStoredUnheardOrNotAtAll(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			r := b.overdue(t, "c1")
+			b.answers(stillUnknown)
 			b.park(t, r, "w1")
 			fault.Op, fault.Event = memledger.Apply, ledger.Orphan
 			b.store.Arm(fault)

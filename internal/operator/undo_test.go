@@ -224,7 +224,14 @@ func TestAnUnknownCallIsUndoneOnlyByExplicitWordAndOnceNothingTravelsAnyMore(t *
 		t.Errorf("told %+v", p.Errors)
 	}
 	in := undo(r, "")
-	in.KnowsUnknown = true
+	in.ExpectedVersion += 5
+	for _, in.KnowsUnknown = range []bool{false, true} {
+		_, err = v.service.Compensate(t.Context(), ops, in)
+		if p := theProblem(t, err, operator.StaleVersion); p.Record == nil || p.Record.Version != r.Version {
+			t.Errorf("another version, word %t: %+v", in.KnowsUnknown, p)
+		}
+	}
+	in.ExpectedVersion = r.Version
 	_, err = v.service.Compensate(t.Context(), ops, in)
 	if p := theProblem(t, err, operator.NotAllowed); p.NotBefore != r.Attempt.QuietAfter.Format(time.RFC3339Nano) || p.Record == nil || !strings.Contains(p.Detail, p.NotBefore) {
 		t.Errorf("not before %q: %s", p.NotBefore, p.Detail)

@@ -58,7 +58,7 @@ func TestAnUndoWhoseOutcomeIsUnknownStaysOpenAndBothAreListed(t *testing.T) {
 		}
 	}
 	_, err = v.service.Reconcile(t.Context(), ops, operator.Inquiry{Key: "run-1:c1~undo1"})
-	if p := theProblem(t, err, operator.NothingToLookUp); !strings.Contains(p.Detail, "no look-up") || p.Undo == nil || p.Undo.WhatToDo == "" {
+	if p := theProblem(t, err, operator.NothingToLookUp); !strings.HasSuffix(p.Detail, "an undo has no look-up: look at the receiver and resolve it.") || p.Undo == nil || p.Undo.WhatToDo == "" {
 		t.Errorf("%+v", p)
 	}
 	shown, err := v.service.Show(t.Context(), ops, "run-1:c1")
@@ -103,22 +103,45 @@ func TestResolvingAnUndoEndsItForItsCallToo(t *testing.T) {
 	}
 }
 
-// denied makes an undo that a person called failed and that took effect after
-// all, as its executor says when it is back.
-func denied(t *testing.T) *vault {
+// calledFailed makes an undo that a person called failed, and returns what its
+// executor would report if it came back.
+func calledFailed(t *testing.T) (v *vault, comesBack func()) {
 	t.Helper()
-	v := half(t)
+	v = half(t)
 	own := v.at(t, "c1~undo1")
 	if _, err := v.service.Resolve(t.Context(), ops, failed(own, "")); err != nil {
 		t.Fatal(err)
 	}
-	resolved := v.at(t, "c1~undo1")
-	move, err := resolved.Settle(v.stamp("late"), own.Attempt.Token, ledger.Settlement{Effect: ledger.Happened})
-	v.apply(t, move, err)
 	if after := v.at(t, "c1"); after.State().String() != "indeterminate, decided" {
 		t.Fatalf("the call is %s", after.State())
 	}
+	return v, func() {
+		t.Helper()
+		move, err := v.at(t, "c1~undo1").Settle(v.stamp("late"), own.Attempt.Token, ledger.Settlement{Effect: ledger.Happened})
+		v.apply(t, move, err)
+	}
+}
+
+// denied makes an undo that a person called failed and that took effect after
+// all, as its executor says when it is back.
+func denied(t *testing.T) *vault {
+	t.Helper()
+	v, comesBack := calledFailed(t)
+	comesBack()
 	return v
+}
+
+// askAgain asks for the next undo.
+func (v *vault) askAgain(t *testing.T) (operator.Decided, error) {
+	t.Helper()
+	in := undo(v.at(t, "c1"), "k2")
+	in.KnowsUnknown = true
+	return v.service.Compensate(t.Context(), ops, in)
+}
+
+func (v *vault) acknowledges(t *testing.T, id string) (operator.Decided, error) {
+	t.Helper()
+	return v.service.Acknowledge(t.Context(), other, operator.Command{Key: "run-1:" + id, Reason: "looked at the bank", ExpectedVersion: v.at(t, id).Version})
 }
 
 func TestAnUndoThatTookEffectAfterAllIsAcknowledgedOnTheCallOrUnderItsOwnKey(t *testing.T) {
@@ -145,17 +168,73 @@ func TestAnUndoThatTookEffectAfterAllIsAcknowledgedOnTheCallOrUnderItsOwnKey(t *
 	}
 }
 
-func TestAnUndoThatCannotBeAcknowledgedForItsCallIsAcknowledgedByItself(t *testing.T) {
+// Proves: R112, R116
+func TestNothingIsUndoneAgainWhileAnEarlierUndoStands(t *testing.T) {
 	t.Parallel()
 	v := denied(t)
 	v.bank.voided = nil
-	again := undo(v.at(t, "c1"), "k2")
-	again.KnowsUnknown = true
-	if got, err := v.service.Compensate(t.Context(), ops, again); err != nil || got.Undo.N != 2 || got.Record.Status != "compensated" {
+	_, err := v.askAgain(t)
+	if p, ok := errors.AsType[*operator.Problem](err); !ok || p.Status != 409 || !strings.Contains(p.Detail, "c1~undo1") || !strings.Contains(p.Detail, "acknowledge") {
+		t.Errorf("got %v", err)
+	}
+	if owner, voids := v.at(t, "c1"), v.bank.count(v.bank.voids); owner.Undo.N != 1 || voids != 1 {
+		t.Errorf("undo %d, %d voids", owner.Undo.N, voids)
+	}
+}
+
+// The next undo found nothing left to undo, and then the first one's executor
+// comes back: the call is undone, whichever key the person names.
+func TestAnEarlierUndoThatTookEffectAfterAllMakesTheCallUndone(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"c1", "c1~undo1"} {
+		v, comesBack := calledFailed(t)
+		v.bank.void = func() error { return once.Rejected(errors.New("nothing to void")) }
+		if got, err := v.askAgain(t); err != nil || got.Undo.N != 2 || got.Undo.Open || got.Undo.Status != "failed" {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		comesBack()
+		got, err := v.acknowledges(t, id)
+		owner, own := v.at(t, "c1"), v.at(t, "c1~undo1")
+		if err != nil || owner.Status != ledger.Compensated || own.Flags.Has(ledger.Contradicted) || got.RunWaiting != operator.Woken {
+			t.Errorf("%s: %+v, %v: the call is %s, its undo %s", id, got, err, owner.State(), own.State())
+		}
+		if voids := v.bank.count(v.bank.voids); voids != 1 {
+			t.Errorf("%s: %d voids", id, voids)
+		}
+	}
+}
+
+func TestAnEarlierUndoIsAcknowledgedOnceTheOpenOneHasEnded(t *testing.T) {
+	t.Parallel()
+	v, comesBack := calledFailed(t)
+	if got, err := v.askAgain(t); err != nil || !got.Undo.Open || got.Undo.N != 2 {
 		t.Fatalf("%+v, %v", got, err)
 	}
+	comesBack()
+	_, err := v.acknowledges(t, "c1~undo1")
+	if p, ok := errors.AsType[*operator.Problem](err); !ok || p.Status != 409 || !v.at(t, "c1~undo1").Flags.Has(ledger.Contradicted) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := v.service.Resolve(t.Context(), ops, failed(v.at(t, "c1~undo2"), "")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.acknowledges(t, "c1~undo1"); err != nil || v.at(t, "c1").Status != ledger.Compensated {
+		t.Errorf("%v: the call is %s", err, v.at(t, "c1").State())
+	}
+}
+
+// Both were sent before anybody could know: the call is undone, and what is left
+// is to look at the second void.
+func TestAnUndoOfACallThatIsUndoneAlreadyIsAcknowledgedByItself(t *testing.T) {
+	t.Parallel()
+	v, comesBack := calledFailed(t)
+	v.bank.voided = nil
+	if got, err := v.askAgain(t); err != nil || got.Undo.N != 2 || got.Record.Status != "compensated" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	comesBack()
 	before := v.at(t, "c1")
-	got, err := v.service.Acknowledge(t.Context(), other, operator.Command{Key: "run-1:c1~undo1", Reason: "voided twice: told the customer", ExpectedVersion: v.at(t, "c1~undo1").Version})
+	got, err := v.acknowledges(t, "c1~undo1")
 	if err != nil || got.Record.Flags[0] != "acknowledged" || v.at(t, "c1").Version != before.Version {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -179,7 +258,7 @@ func TestAnExecutorOfAnUndoThatDiedLeavesItUnknown(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	r := v.called(t)
-	move, err := r.AskUndo(v.stamp("ask"), ledger.Decision{ID: "d", Actor: "ada", Reason: "r", Version: r.Version}, false)
+	move, err := r.AskUndo(v.stamp("ask"), ledger.Decision{ID: "d", Actor: "ada", Reason: "r", Version: r.Version}, ledger.UndoAsk{})
 	owner := v.apply(t, move, err)
 	c := call("c1~undo1")
 	move, err = ledger.Record{}.Start(v.stamp("start"), c, ledger.Executor{Token: "dead", Attempt: 1, Deadline: v.now.Add(10 * time.Second), QuietAfter: v.now.Add(time.Minute)})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/onceward/onceward/internal/toolcall"
 	"github.com/onceward/onceward/middleware/ledger"
@@ -59,8 +58,8 @@ func (u *undoing) carry(ctx context.Context) error {
 // step does what is next for the undo; more is false if nothing is, for now.
 func (u *undoing) step(ctx context.Context) (more bool, _ error) {
 	if move, err := u.undo.Orphan(u.s.stamp()); err == nil {
-		// Stored: nobody knows whether the undo took effect. If we stop here it is
-		// listed as unknown, under its own key.
+		// Stored now: nobody knows whether the undo took effect. If we stop here it
+		// is listed as unknown, under its own key.
 		return u.moveUndo(ctx, move)
 	}
 	switch {
@@ -77,8 +76,8 @@ func (u *undoing) step(ctx context.Context) (more bool, _ error) {
 	if err != nil {
 		return false, nil //nolint:nilerr // it runs, or somebody has to look at it
 	}
-	// Stored: the undo can't run any more under this number. If we stop here, the
-	// next request on the call, or the sweeper, ends it for the call.
+	// Stored now: the undo can't run any more under this number. If we stop here,
+	// the next request on the call, or the sweeper, ends it for the call.
 	return u.moveUndo(ctx, move)
 }
 
@@ -121,29 +120,14 @@ func (u *undoing) neverBegan(ctx context.Context) (more bool, _ error) {
 	if u.undo.Exists() {
 		return false, nil // a person granted this attempt, and may withdraw it
 	}
-	u.note(ctx)
+	u.s.note(ctx, u.owner, string(ledger.ByExecutor), fmt.Sprintf("undo %d did nothing: %s: %s", u.n, u.refused.Code, u.refused.Message))
 	move, err := u.undo.Close(u.s.stamp(), u.undo.Key, ledger.Settler{Kind: ledger.BySweeper})
 	if err != nil {
 		return false, fmt.Errorf("operator: close an undo: %w", err)
 	}
-	// Stored: the undo can't begin any more, however late its invocation comes. If
-	// we stop here, the next request on the call ends it for the call.
+	// Stored now: the undo can't begin any more, however late its invocation
+	// comes. If we stop here, the next request on the call ends it for the call.
 	return u.moveUndo(ctx, move)
-}
-
-// note leaves why the undo did nothing, where people look. It is evidence only.
-func (u *undoing) note(ctx context.Context) {
-	state := u.owner.State().String()
-	move, err := u.owner.Note(u.s.stamp(), ledger.Entry{
-		Kind: ledger.Note, By: string(ledger.ByExecutor), Before: state, After: state,
-		Reason: fmt.Sprintf("undo %d did nothing: %s: %s", u.n, u.refused.Code, u.refused.Message),
-	})
-	if err == nil {
-		_, err = u.s.cfg.Store.Apply(ctx, move)
-	}
-	if err != nil {
-		u.s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "note not stored", slog.String("key_hash", u.owner.Key.Short()), slog.Any("error", err))
-	}
 }
 
 func (u *undoing) moveUndo(ctx context.Context, move ledger.Move) (more bool, _ error) {
@@ -159,9 +143,9 @@ func (u *undoing) end(ctx context.Context, effect ledger.Effect) (more bool, _ e
 	if err != nil {
 		return false, fmt.Errorf("operator: end an undo: %w", err)
 	}
-	// Stored: the call is compensated, or its undo can be asked for again. If we
-	// stop here, its waits are unconfirmed: any further request, or the sweeper,
-	// rings them.
+	// Stored now: the call is compensated, or its undo can be asked for again. If
+	// we stop here, its waits are unconfirmed: any further request, or the
+	// sweeper, rings them.
 	after, err := u.s.apply(ctx, move)
 	if err != nil && !errors.Is(err, ledger.ErrStale) {
 		return false, fmt.Errorf("operator: end an undo: %w", err)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 
 	"github.com/onceward/onceward/middleware/ledger"
@@ -69,14 +68,15 @@ func (w withdrawal) withdraw(ctx context.Context, of ledger.Key) (*Decided, erro
 	case owner.Version != w.c.ExpectedVersion:
 		return nil, w.s.conflict(owner, w.c.ExpectedVersion, true)
 	}
-	w.note(ctx, owner)
+	// The closed record has no room for the reason, so it stands on the call.
+	w.s.note(ctx, owner, w.id.Actor, "withdrew the undo: "+strings.TrimSpace(w.c.Reason))
 	stamp := ledger.Stamp{At: w.s.cfg.Now(), WriteID: name.id()}
 	move, err := undo.Close(stamp, w.key, ledger.Settler{Kind: ledger.ByPerson, ID: w.id.Actor})
 	if err != nil {
 		return nil, problem(Internal, "").because(err)
 	}
-	// Stored: the undo can't begin any more. If we stop here, any further request
-	// on the call, or the sweeper, ends it for the call.
+	// Stored now: the undo can't begin any more. If we stop here, any further
+	// request on the call, or the sweeper, ends it for the call.
 	undo, err = w.s.apply(ctx, move)
 	switch {
 	case errors.Is(err, ledger.ErrStale):
@@ -94,17 +94,5 @@ func (w withdrawal) answer(ctx context.Context, undo ledger.Record, replayed boo
 	return &Decided{
 		Record: *viewOf(went.record, w.s.cfg.Now()), Undo: went.undo, RunWaiting: went.run, Replayed: replayed,
 		Decision: Entry{ID: undo.LastWrite, Kind: string(ledger.Withdraw), By: w.id.Actor, Reason: w.c.Reason, At: stamp(undo.Outcome.At), Before: ledger.None.String(), After: undo.State().String()},
-	}
-}
-
-// note keeps why on the call, since the closed record has no room for it.
-func (w withdrawal) note(ctx context.Context, owner ledger.Record) {
-	state := owner.State().String()
-	move, err := owner.Note(w.s.stamp(), ledger.Entry{Kind: ledger.Note, By: w.id.Actor, Reason: "withdrew the undo: " + strings.TrimSpace(w.c.Reason), Before: state, After: state})
-	if err == nil {
-		_, err = w.s.cfg.Store.Apply(ctx, move)
-	}
-	if err != nil {
-		w.s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "note not stored", slog.String("key_hash", owner.Key.Short()), slog.Any("error", err))
 	}
 }

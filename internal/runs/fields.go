@@ -2,6 +2,7 @@ package runs
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,13 +12,34 @@ import (
 
 // problems gathers everything that is wrong with a document, so that whoever
 // wrote it hears of all of it at once.
-type problems []string
+type problems []WrongField
+
+// WrongField is one thing that is wrong with a document. It does not repeat the
+// value. Path is such as "script.turns[0].calls", and "" is the document itself.
+type WrongField struct{ Path, Why string }
+
+// InputError is an [ErrBadInput] with every wrong field.
+type InputError struct{ Fields []WrongField }
+
+// Error names every wrong field.
+func (e *InputError) Error() string {
+	return ErrBadInput.Error() + ": " + inOneLine(e.Fields)
+}
+
+// Unwrap returns [ErrBadInput].
+func (e *InputError) Unwrap() error { return ErrBadInput }
 
 func (p *problems) add(path, format string, args ...any) {
-	if path == "" {
-		path = "document"
+	*p = append(*p, WrongField{Path: path, Why: fmt.Sprintf(format, args...)})
+}
+
+// inOneLine is for an error's text.
+func inOneLine(fields []WrongField) string {
+	var words []string
+	for _, f := range fields {
+		words = append(words, cmp.Or(f.Path, "document")+": "+f.Why)
 	}
-	*p = append(*p, path+": "+fmt.Sprintf(format, args...))
+	return strings.Join(words, "; ")
 }
 
 // object returns the members of a JSON object in their order; unknown and

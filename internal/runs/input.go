@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/onceward/onceward/middleware/ledger"
@@ -43,7 +42,8 @@ const (
 //	 "script": {"turns": [{"says": "…", "calls": [{"id": "toolu_01", "tool": "find_order", "arguments": {}}]}], "answer": "…"}}
 //
 // Only run_id is required. Instead of its turns a script may hold a model's own
-// answers, see [Script]. Every wrong field is named in one [ErrBadInput].
+// answers, see [Script]. Every wrong field is named in one [InputError], which is
+// an [ErrBadInput].
 func ParseInput(raw json.RawMessage) (Input, error) {
 	var p problems
 	in := Input{ActiveLimit: defaultActive * time.Second}
@@ -75,7 +75,7 @@ func ParseInput(raw json.RawMessage) (Input, error) {
 		p.add("tenant", "want at most %d of A-Za-z0-9_-", ledger.MaxTenant)
 	}
 	if len(p) > 0 {
-		return Input{}, fmt.Errorf("%w: %s", ErrBadInput, strings.Join(p, "; "))
+		return Input{}, &InputError{Fields: p}
 	}
 	return in, nil
 }

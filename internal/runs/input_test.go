@@ -92,9 +92,6 @@ func TestDirectoryOfToolsIsReadStrictly(t *testing.T) {
 	if err != nil || !tools.Has("find_order") || tools.Has("other") || tools["issue_credit"].Class != runs.External {
 		t.Errorf("tools = %v, %v", tools, err)
 	}
-	if diff := cmp.Diff([]string{"a", "b"}, tools.Functions()); diff != "" {
-		t.Errorf("functions (-want +got):\n%s", diff)
-	}
 	for text, want := range map[string][]string{
 		``:                    {"document: want an object"},
 		`{}`:                  {"names no tool"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/internal/runs"
 	"github.com/onceward/onceward/middleware/ledger"
+	"github.com/onceward/onceward/statemachines"
 )
 
 var twoCalls = runs.Turn{Number: 1, Calls: []runs.Call{{ID: "a"}, {ID: "b"}, {ID: "c"}}}
@@ -84,6 +85,34 @@ func TestDriverThatGoesOnFromItsStepArrives(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Nobody tells the planner whether a round was parked, which costs more events
+// than a plain one: an estimate below the real history would hand over too late.
+func TestHistoryOfCallsThatWereParkedIsNotEstimatedTooShort(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		r := runs.Run{Version: 1}.Advanced(twoCalls).Issued([]int{1, 2}, "w")
+		written := 0
+		for turn := range rapid.IntRange(1, 5).Draw(t, "Maps") {
+			written += statemachines.HistoryPerTurn
+			var outcomes []runs.Outcome
+			for _, id := range []string{"b", "c"} {
+				parks, rounds := rapid.IntRange(0, 12).Draw(t, "parks"), rapid.IntRange(0, 12).Draw(t, "plain rounds")
+				written += statemachines.HistoryPerCall + parks*statemachines.HistoryPerPark + rounds*statemachines.HistoryPerRound
+				outcomes = append(outcomes, runs.Outcome{ID: id, Status: "completed", Rounds: parks + rounds, Turn: turn + 1})
+			}
+			r = r.Arrived(twoCalls, runs.At{Maps: turn + 1}, outcomes)
+			if r.Step.Events < written {
+				t.Fatalf("after %d Maps: estimated %d events, written %d", turn+1, r.Step.Events, written)
+			}
+			r = r.Issued([]int{1, 2}, "w")
+		}
+	})
+	parked := issued().Arrived(twoCalls, runs.At{Maps: 2}, []runs.Outcome{{ID: "b", Status: "completed", Rounds: 3, Turn: 2}})
+	if want := statemachines.HistoryPerTurn + statemachines.HistoryPerCall + 3*statemachines.HistoryPerPark; parked.Step.Events < want {
+		t.Errorf("three parks: estimated %d events, written %d", parked.Step.Events, want)
+	}
 }
 
 func TestReasonIsKeptOfARequestThatDidNothingUntilTheCallIsIssuedAgain(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/onceward/onceward/internal/names"
 )
@@ -35,16 +34,6 @@ type Tools map[string]Tool
 
 // Has reports whether there is a tool of that name.
 func (t Tools) Has(name string) bool { return t[name].Function != "" }
-
-// Functions returns the different functions of the directory, sorted.
-func (t Tools) Functions() []string {
-	var all []string
-	for _, tool := range t {
-		all = append(all, tool.Function)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
 
 // ToolsOf returns the directory in the environment, which it names in its error.
 func ToolsOf(env func(string) string) (Tools, error) {
@@ -89,7 +78,7 @@ func ParseTools(text string) (Tools, error) {
 		p.add("", "names no tool")
 	}
 	if len(p) > 0 {
-		return nil, fmt.Errorf("%w: %s", ErrTools, strings.Join(p, "; "))
+		return nil, fmt.Errorf("%w: %s", ErrTools, inOneLine(p))
 	}
 	return tools, nil
 }

@@ -1,6 +1,6 @@
 // Package startup holds what each function does before it serves: it reads its
 // settings from the environment, gets ready to speak to AWS, and says why it
-// can't start.
+// can't start. Start with [Setting] and [AWS]; [Must] is for main.
 package startup
 
 import (

@@ -170,7 +170,7 @@ func (w *world) populate() {
 	})
 	for _, name := range []string{"undo-asked", "undo-ran"} {
 		w.decide(name, func(r ledger.Record, s ledger.Stamp, d ledger.Decision) (ledger.Move, error) {
-			return r.AskUndo(s, d, false)
+			return r.AskUndo(s, d, ledger.UndoAsk{})
 		})
 	}
 	w.invoke(w.tools, once.ModeCompensate, "undo-ran")

@@ -1,6 +1,6 @@
 // Package table makes the ledger's table, for tests and for stacks on one
 // machine. A deployed stack declares the same table in its template; the store
-// itself needs no right to do so.
+// itself needs no right to do so. Start with [Create].
 package table
 
 import (

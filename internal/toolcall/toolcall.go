@@ -20,15 +20,15 @@ import (
 
 var (
 	// ErrNoTool reports that no function is there for a tool. Nothing was asked.
-	ErrNoTool = errors.New("toolcall: no function is there for this tool")
+	ErrNoTool = errors.New("toolcall: nothing was asked: no function is there for the tool")
 
 	// ErrUnread reports that the stored turn or run could not be read. Nothing was
 	// asked.
-	ErrUnread = errors.New("toolcall: the call's turn or run can't be read")
+	ErrUnread = errors.New("toolcall: nothing was asked: the call's turn or run can't be read")
 
 	// ErrNoAnswer reports that no answer came that could be understood: whatever
 	// was asked for may have been done, may be going on, or may not have begun.
-	ErrNoAnswer = errors.New("toolcall: no answer")
+	ErrNoAnswer = errors.New("toolcall: not known what was done: no answer")
 )
 
 // Functions invokes the function behind a tool, once. [ErrNoTool] means that

@@ -140,12 +140,9 @@ func (t *teller) finish(ctx context.Context, s *Story, executionARN, account str
 		return err
 	}
 	s.Effects = effects.Credits
-	t.sayf("  run %s, call %s, settled by %s; the billing service counts %d credit(s)", s.RunStatus, s.CallStatus, settlers[s.SettledBy], s.Effects)
+	t.sayf("  run %s, call %s, settled by %s; the billing service counts %s", s.RunStatus, s.CallStatus, s.settler(), counted(s.Effects, "credit"))
 	return nil
 }
-
-// settlers says in plain words who settled a call.
-var settlers = map[string]string{"": "nobody", "executor": "the tool itself", "hook": "the tool's look-up", "person": "the operator", "planner": "the end of the turn"}
 
 func (s *Story) key() string { return s.RunID + ":call_1" }
 

@@ -33,6 +33,9 @@ type Story struct {
 	ModelHeard     []string `json:"model_heard"`
 	OK             bool     `json:"ok"`
 	Why            string   `json:"why,omitempty"` // what did not hold
+
+	voids int  // effects that were undone
+	later bool // it was settled after the run's end
 }
 
 // Summary counts. DoubleEffects counts the effects beyond one that Onceward let
@@ -77,19 +80,46 @@ func (r Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
+// settlers says in plain words who settled a call.
+var settlers = map[string]string{"": "nobody", "executor": "the tool itself", "hook": "the tool's look-up", "person": "the operator", "planner": "the end of the turn", "sweeper": "the sweeper"}
+
+func (s *Story) settler() string {
+	switch {
+	case s.CallStatus == "indeterminate":
+		return "nobody yet" // somebody has said that it is unknown
+	case s.later:
+		return settlers[s.SettledBy] + ", later"
+	}
+	return settlers[s.SettledBy]
+}
+
+func (s *Story) effects() string {
+	switch {
+	case s.GuardedEffects != nil:
+		return fmt.Sprintf("plain %d, ours %d", s.Effects, *s.GuardedEffects)
+	case s.voids > 0:
+		return strconv.Itoa(s.Effects) + ", " + counted(s.voids, "void")
+	}
+	return strconv.Itoa(s.Effects)
+}
+
+// counted returns for example "1 credit" or "2 credits".
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
 func (r Report) writeTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "story\trun\tcall\tsettled by\teffects\tattempts\tdid it hold?")
 	for _, s := range r.Stories {
-		effects := strconv.Itoa(s.Effects)
-		if s.GuardedEffects != nil {
-			effects = fmt.Sprintf("plain %d, ours %d", s.Effects, *s.GuardedEffects)
-		}
 		held := "yes"
 		if !s.OK {
 			held = "NO: " + s.Why
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", s.Name, s.RunStatus, s.CallStatus, s.SettledBy, effects, s.Attempts, held)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", s.Name, s.RunStatus, s.CallStatus, s.settler(), s.effects(), s.Attempts, held)
 	}
 	return t.Flush()
 }

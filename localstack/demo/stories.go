@@ -129,7 +129,7 @@ func (t *teller) doublePayout(ctx context.Context, s *Story) error {
 	if err != nil {
 		return err
 	}
-	t.sayf("  a plain Lambda under CDK's default retries: execution %s, the billing service counts %d credits", status, paid.Credits)
+	t.sayf("  a plain Lambda under CDK's default retries: execution %s, the billing service counts %s", status, counted(paid.Credits, "credit"))
 	if err := t.loseLambdaAnswer(t.stack.Names.Function(names.BillingTools), ours); err != nil {
 		return err
 	}

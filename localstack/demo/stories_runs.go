@@ -43,13 +43,14 @@ func (t *teller) toldUnresolved(ctx context.Context, s *Story) error {
 		return errors.New("the answer does not say that this decision is for the record only")
 	}
 	t.sayf("  that is for the record: the run is over, and what the model heard stays as it was")
-	s.CallStatus, s.SettledBy = out.Record.Status, out.Record.SettledBy.Kind
+	s.CallStatus, s.SettledBy, s.later = out.Record.Status, out.Record.SettledBy.Kind, true
 	return s.holds(want{"SUCCEEDED", "failed", "person", 0, 1, unresolved})
 }
 
 func (t *teller) twoDrivers(ctx context.Context, s *Story) error {
 	account := s.RunID
 	t.sayf("  an agent's run %s is started twice at once, under two execution names: $25.00 to %s", s.RunID, account)
+	t.sayf("  what drives a run is an execution of the state machine; the run's record names the one that may")
 	input := credit(s, account, "")
 	var executions [2]string
 	var errs [2]error
@@ -131,8 +132,8 @@ func (t *teller) compensated(ctx context.Context, s *Story) error {
 	if err != nil {
 		return err
 	}
-	s.CallStatus, s.SettledBy, s.Effects = shown.Status, shown.SettledBy.Kind, effects.Credits
-	t.sayf("  call %s; the billing service counts %d credit(s) and %d void(s)", s.CallStatus, effects.Credits, effects.Voids)
+	s.CallStatus, s.SettledBy, s.Effects, s.voids = shown.Status, shown.SettledBy.Kind, effects.Credits, effects.Voids
+	t.sayf("  call %s; the billing service counts %s and %s", s.CallStatus, counted(effects.Credits, "credit"), counted(effects.Voids, "void"))
 	if effects.Voids != 1 {
 		return fmt.Errorf("voids are %d, want 1", effects.Voids)
 	}

@@ -3,4 +3,5 @@
 // the engine that npm installed, starts it on a free loopback port, waits
 // until it answers, passes requests on to it through a reverse proxy that
 // never sends one twice, and stops it gracefully. It knows nothing of tables.
+// Start with [Find] and [Start].
 package dynamodb

@@ -30,7 +30,6 @@ func connect(t *testing.T, endpoint string) *sdk.Client {
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-
 	return sdk.New(sdk.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String(endpoint),
 		Credentials: credentials.NewStaticCredentialsProvider("AKIALOCAL", "secret", ""),
@@ -47,7 +46,6 @@ func createTable(ctx context.Context, client *sdk.Client, name string) error {
 	if err != nil {
 		return err
 	}
-
 	return sdk.NewTableExistsWaiter(client, func(o *sdk.TableExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = 10*time.Millisecond, 50*time.Millisecond
 	}).Wait(ctx, &sdk.DescribeTableInput{TableName: &name}, 10*time.Second)
@@ -71,7 +69,6 @@ func token(item map[string]types.AttributeValue) string {
 	if !ok {
 		return ""
 	}
-
 	return s.Value
 }
 
@@ -182,7 +179,6 @@ func program(t *testing.T, kind dynamodb.Kind) dynamodb.Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	return p
 }
 
@@ -193,7 +189,6 @@ func TestAcknowledgedWritesInAFileSurviveTheEngine(t *testing.T) {
 			"stopped": (*dynamodb.Engine).Stop,
 			"killed": func(e *dynamodb.Engine, _ context.Context) error {
 				e.Kill()
-
 				return nil
 			},
 		} {
@@ -290,7 +285,6 @@ func writeUntilKilled(t *testing.T, client *sdk.Client, engine *dynamodb.Engine)
 	<-enough
 	engine.Kill()
 	writers.Wait()
-
 	return acknowledged
 }
 

@@ -78,7 +78,6 @@ func Start(ctx context.Context, program Program, options Options) (*Engine, erro
 			break
 		}
 	}
-
 	return nil, fmt.Errorf("dynamodb: %s did not start: %w", program.kind, err)
 }
 
@@ -99,10 +98,8 @@ func startOnce(ctx context.Context, program Program, options Options) (*Engine, 
 	}
 	if err := e.awaitAnswer(ctx); err != nil {
 		e.child.Kill()
-
 		return nil, fmt.Errorf("%w; it said: %s", err, said)
 	}
-
 	return e, nil
 }
 
@@ -117,7 +114,6 @@ func freePort(ctx context.Context) (int, error) {
 	if !ok {
 		return 0, fmt.Errorf("no TCP address: %v", l.Addr())
 	}
-
 	return addr.Port, nil
 }
 
@@ -162,7 +158,6 @@ func answers(ctx context.Context, transport http.RoundTripper, endpoint string) 
 	}
 	defer func() { _ = resp.Body.Close() }()
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<16))
-
 	return err == nil && resp.StatusCode == http.StatusOK
 }
 
@@ -181,7 +176,6 @@ func (e *Engine) Stop(ctx context.Context) error {
 	e.stopOnce.Do(func() {
 		if e.options.File == "" {
 			e.Kill()
-
 			return
 		}
 		ctx, cancel := context.WithTimeout(ctx, e.options.StopTimeout)
@@ -190,7 +184,6 @@ func (e *Engine) Stop(ctx context.Context) error {
 			e.stopErr = ErrUnclean
 		}
 	})
-
 	return e.stopErr
 }
 
@@ -211,7 +204,6 @@ func (l *lastWords) Write(b []byte) (int, error) {
 	if extra := len(l.text) - 2048; extra > 0 {
 		l.text = append(l.text[:0], l.text[extra:]...)
 	}
-
 	return len(b), nil
 }
 
@@ -221,6 +213,5 @@ func (l *lastWords) String() string {
 	if len(l.text) == 0 {
 		return "nothing"
 	}
-
 	return strings.TrimSpace(string(l.text))
 }

@@ -49,7 +49,6 @@ func Find(root string) (Program, error) {
 		}
 		errs = append(errs, err)
 	}
-
 	return Program{}, errors.Join(errs...)
 }
 
@@ -67,7 +66,6 @@ func FindKind(root string, kind Kind) (Program, error) {
 		if _, err := os.Stat(path); err != nil {
 			return Program{}, notInstalled(kind, "run `npm ci` in "+root)
 		}
-
 		return Program{kind: kind, path: path, args: []string{"serve"}}, nil
 	case Dynalite:
 		script := filepath.Join(modules, "dynalite", "cli.js")
@@ -78,10 +76,8 @@ func FindKind(root string, kind Kind) (Program, error) {
 		if err != nil {
 			return Program{}, notInstalled(kind, "it needs Node 20 or later, and `node` is not on PATH")
 		}
-
 		return Program{kind: kind, path: node, args: []string{script}}, nil
 	}
-
 	return Program{}, fmt.Errorf("dynamodb: unknown engine %q, known are %v", kind, Kinds())
 }
 
@@ -106,6 +102,5 @@ func (p Program) command(port int, file string) []string {
 			args = append(args, "--path", file)
 		}
 	}
-
 	return args
 }

@@ -25,7 +25,6 @@ func NewProxy(endpoint string) (http.Handler, error) {
 	if (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" {
 		return nil, fmt.Errorf("dynamodb: endpoint %q must be http://host:port or https://host:port", endpoint)
 	}
-
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)

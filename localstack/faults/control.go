@@ -30,7 +30,6 @@ func (p *Plan) Handler() http.Handler {
 	mux.HandleFunc("DELETE /_local/faults/{id}", func(w http.ResponseWriter, r *http.Request) {
 		if err := p.Disarm(r.PathValue("id")); err != nil {
 			refuse(w, http.StatusNotFound, err)
-
 			return
 		}
 		answer(w, http.StatusOK, map[string]any{"cleared": 1})
@@ -42,7 +41,6 @@ func (p *Plan) Handler() http.Handler {
 		p.ResetRequests()
 		w.WriteHeader(http.StatusNoContent)
 	})
-
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
@@ -50,13 +48,11 @@ func (p *Plan) serveArm(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxControl))
 	if err != nil {
 		refuse(w, http.StatusRequestEntityTooLarge, err)
-
 		return
 	}
 	rule, err := ParseRule(body)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err)
-
 		return
 	}
 	id, err := p.Arm(rule)
@@ -78,7 +74,6 @@ func ParseRule(body []byte) (Rule, error) {
 	if err := json.Unmarshal(body, &fields); err != nil || fields == nil {
 		bad := &RuleError{}
 		bad.add("(body)", "must be one JSON object without duplicate names")
-
 		return Rule{}, bad
 	}
 	var rule Rule
@@ -92,7 +87,6 @@ func ParseRule(body []byte) (Rule, error) {
 	if _, err := rule.normalise(); err != nil {
 		bad.merge(err)
 	}
-
 	return rule, bad.orNil()
 }
 
@@ -116,7 +110,6 @@ func decodeFields(fields map[string]jsontext.Value, targets map[string]any) *Rul
 			bad.add(name, "must not be zero")
 		}
 	}
-
 	return bad
 }
 
@@ -124,7 +117,6 @@ func typeName(whole bool) string {
 	if whole {
 		return "a whole number"
 	}
-
 	return "a string"
 }
 

@@ -22,7 +22,6 @@ func control(t *testing.T, plan *faults.Plan, method, path, body string) (int, m
 			t.Fatalf("%s %s: %v in %s", method, path, err, w.Body)
 		}
 	}
-
 	return w.Code, answer
 }
 

@@ -43,7 +43,6 @@ func (d *desk) note(line string) {
 func (d *desk) happened() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-
 	return slices.Clone(d.log)
 }
 
@@ -55,12 +54,10 @@ func newDesk(t *testing.T) *desk {
 			if name, ok := strings.CutPrefix(key, "AKIA"); ok {
 				return name
 			}
-
 			return ""
 		},
 		Kill: func(key string) int {
 			d.note("killed " + key)
-
 			return 1
 		},
 	})
@@ -76,7 +73,6 @@ func newDesk(t *testing.T) *desk {
 	d.url = server.URL
 	d.client = server.Client()
 	t.Cleanup(server.Close)
-
 	return d
 }
 
@@ -86,7 +82,6 @@ func (d *desk) arm(t *testing.T, rule faults.Rule) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	return id
 }
 
@@ -110,7 +105,6 @@ func (d *desk) send(t *testing.T, target, key, body string) (int, string, error)
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	return resp.StatusCode, string(answer), nil
 }
 

@@ -26,7 +26,6 @@ func receive(w http.ResponseWriter, r *http.Request) (*http.Request, []byte) {
 		// The sender broke off or sends what no service takes: nothing has arrived.
 		panic(http.ErrAbortHandler)
 	}
-
 	return received, body
 }
 
@@ -34,7 +33,6 @@ func receive(w http.ResponseWriter, r *http.Request) (*http.Request, []byte) {
 func again(r *http.Request, body []byte) *http.Request {
 	r = r.Clone(r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(body))
-
 	return r
 }
 
@@ -45,7 +43,6 @@ func delay(rule *armed, next http.Handler, w http.ResponseWriter, r *http.Reques
 	if rule.Of == TheRequest {
 		rule.hold()
 		next.ServeHTTP(w, again(r, body))
-
 		return
 	}
 	kept := &keptAnswer{header: make(http.Header)}
@@ -88,7 +85,6 @@ func (k *keptAnswer) WriteHeader(status int) {
 
 func (k *keptAnswer) Write(b []byte) (int, error) {
 	k.WriteHeader(http.StatusOK)
-
 	return k.body.Write(b)
 }
 

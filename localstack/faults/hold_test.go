@@ -45,7 +45,6 @@ func begin(ctx context.Context, plan *faults.Plan) (*exchange, <-chan struct{}) 
 		handler.ServeHTTP(e.answer, r)
 		e.answeredAt = time.Since(start)
 	}()
-
 	return e, done
 }
 
@@ -217,7 +216,6 @@ func TestDuplicateHandsTheSameRequestOnTwiceInTurn(t *testing.T) {
 				if len(bodies) == 1 {
 					hangUp()
 					c.first(w)
-
 					return
 				}
 				_, _ = io.WriteString(w, "second")

@@ -25,7 +25,6 @@ func (p *Plan) Middleware(next http.Handler) http.Handler {
 		req, ok := Identify(r)
 		if !ok {
 			next.ServeHTTP(w, r)
-
 			return
 		}
 		key := AccessKeyID(r)
@@ -43,7 +42,6 @@ func (p *Plan) Middleware(next http.Handler) http.Handler {
 		rule := p.next(req, body)
 		if rule == nil {
 			next.ServeHTTP(w, r)
-
 			return
 		}
 		p.log(r.Context(), rule.Rule, req)
@@ -55,19 +53,15 @@ func (p *Plan) apply(rule *armed, req Request, key string, next http.Handler, w 
 	switch rule.Effect {
 	case AnswerError:
 		writeError(w, req.Service, rule.Rule)
-
 		return
 	case Throttle:
 		writeThrottled(w, req.Service)
-
 		return
 	case Delay:
 		delay(rule, next, w, r)
-
 		return
 	case Duplicate:
 		duplicate(next, w, r)
-
 		return
 	case DropRequest, Outage:
 		drain(r)
@@ -133,6 +127,5 @@ func peek(r *http.Request) ([]byte, error) {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(head), r.Body), r.Body}
-
 	return head, nil
 }

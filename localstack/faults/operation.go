@@ -39,7 +39,6 @@ func Operations(service Service) []string {
 			"start", "withdraw",
 		}
 	}
-
 	return nil
 }
 

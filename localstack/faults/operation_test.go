@@ -26,7 +26,6 @@ func operationsOf(client reflect.Type) []string {
 			names = append(names, m.Name)
 		}
 	}
-
 	return names
 }
 

@@ -33,7 +33,6 @@ func answered(t *testing.T, plan *faults.Plan, target string) (handled bool) {
 	r.Header.Set("X-Amz-Target", target)
 	plan.Middleware(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handled = true })).
 		ServeHTTP(httptest.NewRecorder(), r)
-
 	return handled
 }
 

@@ -55,7 +55,6 @@ func NewPlan(options Options) *Plan {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
-
 	return &Plan{options: options, counts: make(map[Request]int)}
 }
 
@@ -76,7 +75,6 @@ func (p *Plan) Arm(rule Rule) (string, error) {
 		return "", fmt.Errorf("%w: %q", ErrDuplicateID, rule.ID)
 	}
 	p.rules = append(p.rules, &armed{ArmedRule: ArmedRule{Rule: rule}, out: make(chan struct{})})
-
 	return rule.ID, nil
 }
 
@@ -102,7 +100,6 @@ func (p *Plan) Rules() []ArmedRule {
 	for i, r := range p.rules {
 		rules[i] = r.ArmedRule
 	}
-
 	return rules
 }
 
@@ -117,7 +114,6 @@ func (p *Plan) Disarm(id string) error {
 	}
 	close(p.rules[i].out)
 	p.rules = slices.Delete(p.rules, i, i+1)
-
 	return nil
 }
 
@@ -131,7 +127,6 @@ func (p *Plan) Clear() int {
 		close(r.out)
 	}
 	p.rules = nil
-
 	return n
 }
 
@@ -154,7 +149,6 @@ func (p *Plan) Requests() []RequestCount {
 		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Operation, b.Operation),
 			cmp.Compare(a.Function, b.Function), cmp.Compare(a.Caller, b.Caller))
 	})
-
 	return counts
 }
 
@@ -169,7 +163,6 @@ func (p *Plan) Count(filter Request) int {
 			total += n
 		}
 	}
-
 	return total
 }
 
@@ -184,7 +177,6 @@ func (p *Plan) ResetRequests() {
 func (p *Plan) wantsBody(req Request) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-
 	return slices.ContainsFunc(p.rules, func(r *armed) bool {
 		return r.Contains != "" && !r.spent() && r.fits(req)
 	})
@@ -209,6 +201,5 @@ func (p *Plan) next(req Request, body []byte) *armed {
 	if due != nil {
 		due.Hits++
 	}
-
 	return due
 }

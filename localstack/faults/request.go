@@ -46,7 +46,6 @@ func Identify(r *http.Request) (Request, bool) {
 	if path, ok := strings.CutPrefix(r.URL.Path, "/v1/"); ok {
 		return Request{Service: Operator, Operation: operatorOperation(r.Method, path)}, true
 	}
-
 	return Request{}, false
 }
 
@@ -58,7 +57,6 @@ func identifyTarget(target string) (Request, bool) {
 	case prefix == "AWSStepFunctions":
 		return Request{Service: StepFunctions, Operation: operation}, true
 	}
-
 	return Request{}, false
 }
 
@@ -77,7 +75,6 @@ func identifyLambda(method, path string) Request {
 	default:
 		req.Operation = method + " " + action
 	}
-
 	return req
 }
 
@@ -88,7 +85,6 @@ func functionName(ref string) string {
 		ref = after
 	}
 	name, _, _ := strings.Cut(ref, ":")
-
 	return name
 }
 
@@ -110,7 +106,6 @@ func operatorOperation(method, path string) string {
 	case ofRuns:
 		return "run"
 	}
-
 	return "show"
 }
 
@@ -125,6 +120,5 @@ func AccessKeyID(r *http.Request) string {
 	if !ok {
 		return ""
 	}
-
 	return id
 }

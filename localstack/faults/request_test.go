@@ -16,7 +16,6 @@ func dial(t *testing.T, addr string) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	return conn
 }
 

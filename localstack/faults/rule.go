@@ -79,7 +79,6 @@ func (e *RuleError) Error() string {
 	for i, f := range e.Fields {
 		parts[i] = f.Field + ": " + f.Detail
 	}
-
 	return "faults: rule refused: " + strings.Join(parts, "; ")
 }
 
@@ -91,7 +90,6 @@ func (e *RuleError) orNil() error {
 	if len(e.Fields) == 0 {
 		return nil
 	}
-
 	return e
 }
 
@@ -125,12 +123,10 @@ func (r Rule) normalise() (Rule, error) {
 	}
 	if !r.Effect.known() {
 		bad.add("effect", "unknown effect %q, known are %v", r.Effect, Effects())
-
 		return r, bad.orNil()
 	}
 	r.refuseForeign(&bad)
 	r = r.normaliseAnswer(&bad).normaliseTime(&bad)
-
 	return r, bad.orNil()
 }
 
@@ -169,7 +165,6 @@ func (r Rule) normaliseAnswer(bad *RuleError) Rule {
 	if r.Code == "" {
 		bad.add("code", "required by effect %q", AnswerError)
 	}
-
 	return r
 }
 
@@ -189,7 +184,6 @@ func (r Rule) normaliseTime(bad *RuleError) Rule {
 	if r.Effect == Delay && !slices.Contains(Parts(), r.Of) {
 		bad.add("of", "unknown part %q, known are %v", r.Of, Parts())
 	}
-
 	return r
 }
 
@@ -210,7 +204,6 @@ func (a *armed) spent() bool {
 	if a.Effect == Outage {
 		return !a.over.IsZero() && !time.Now().Before(a.over)
 	}
-
 	return a.Hits >= a.Times
 }
 
@@ -222,6 +215,5 @@ func (a *armed) match() bool {
 	if a.Effect == Outage && a.Matches == a.Nth && a.Milliseconds > 0 {
 		a.over = time.Now().Add(a.length())
 	}
-
 	return a.Matches >= a.Nth
 }

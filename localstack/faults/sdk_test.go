@@ -28,7 +28,6 @@ func sdkConfig(t *testing.T, handler http.Handler, attempts int) aws.Config {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-
 	return aws.Config{
 		Region: "us-east-1", BaseEndpoint: aws.String(server.URL), HTTPClient: server.Client(),
 		Credentials: credentials.NewStaticCredentialsProvider("AKIALOCAL", "secret", ""),
@@ -44,11 +43,9 @@ func sdkConfig(t *testing.T, handler http.Handler, attempts int) aws.Config {
 // shelf is a DynamoDB with one place, which the first PutItem takes.
 func shelf() http.Handler {
 	taken := make(chan struct{}, 1)
-
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if body, err := io.ReadAll(r.Body); err != nil || len(body) == 0 {
 			w.WriteHeader(http.StatusInternalServerError)
-
 			return
 		}
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
@@ -73,7 +70,6 @@ func statusOf(err error) int {
 	if answered, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		return answered.HTTPStatusCode()
 	}
-
 	return 0
 }
 

@@ -17,7 +17,8 @@
 // # Differences from API Gateway
 //
 // The Authorization header is not forwarded, so that no function comes to read
-// identity from it. A request may name its scopes. There is no throttling, CORS or
+// identity from it. A request may name its scopes. A 401 says in detail what is
+// wrong with the token. There is no throttling, CORS or
 // access log. MultiValueHeaders of a response are sent, though AWS documents them
 // only for format 1.0.
 package gateway
@@ -129,7 +130,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, id string) (stat
 	identity, err := authorize(r.Header.Values("Authorization"), g.opts.Scopes)
 	if err != nil {
 		w.Header().Set("Www-Authenticate", `Bearer scope="" error="invalid_token" error_description="`+err.Error()+`"`)
-		return message(w, http.StatusUnauthorized)
+		return unauthorized(w, err)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
@@ -207,6 +208,19 @@ func loopback(remote string) (string, bool) {
 	}
 	ip := net.ParseIP(host)
 	return host, ip != nil && ip.IsLoopback()
+}
+
+// unauthorized answers as API Gateway does, and says more: whoever sees it here
+// has mistyped a token.
+func unauthorized(w http.ResponseWriter, why error) int {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusUnauthorized)
+	body, _ := json.Marshal(struct { // two texts: it can't fail
+		Message string `json:"message"`
+		Detail  string `json:"detail"`
+	}{http.StatusText(http.StatusUnauthorized), "nothing was changed: " + why.Error() + "; send Authorization: Bearer " + howToSignIn})
+	_, _ = w.Write(body) // the client may be gone
+	return http.StatusUnauthorized
 }
 
 // message answers as API Gateway does for itself.

@@ -193,7 +193,13 @@ func TestUnauthorizedBeforeTheFunctionIsAsked(t *testing.T) {
 			r := request(t, http.MethodGet, "/v1/runs", nil)
 			r.Header["Authorization"] = headers
 			w := answer(newGateway(t, f.invoke, options()), r)
-			wantMessage(t, w, http.StatusUnauthorized, "Unauthorized")
+			var body struct{ Message, Detail string }
+			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != http.StatusUnauthorized || body.Message != "Unauthorized" {
+				t.Errorf("answer is %d %s, %v", w.Code, w.Body, err)
+			}
+			if !strings.HasPrefix(body.Detail, "nothing was changed: ") || !strings.Contains(body.Detail, "dev:TENANT:NAME:SCOPE,SCOPE") || strings.Contains(body.Detail, "ann") {
+				t.Errorf("detail is %q", body.Detail)
+			}
 			if w.Header().Get("Www-Authenticate") == "" || f.calls != 0 {
 				t.Errorf("challenge %q, function asked %d times", w.Header().Get("Www-Authenticate"), f.calls)
 			}

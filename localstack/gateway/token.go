@@ -20,6 +20,9 @@ const (
 // followed by ":<scope>,<scope>". It proves nothing.
 const TokenPrefix = "dev:"
 
+// howToSignIn tells a person how to write one; encoding/json would escape "<".
+const howToSignIn = "dev:TENANT:NAME or dev:TENANT:NAME:SCOPE,SCOPE, such as dev::ada where there are no tenants"
+
 var (
 	tenantPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{0,40}$`)
 	actorPattern  = regexp.MustCompile(`^[\x21\x23-\x39\x3b-\x5b\x5d-\x7e]{1,128}$`)

@@ -27,7 +27,6 @@ func (s *Supervisor) Handler() http.Handler {
 			Message: "Only Invoke, ListFunctions, GetFunction and GetFunctionConfiguration are served here, not " + r.Method + " " + r.URL.Path,
 		})
 	})
-
 	return mux
 }
 
@@ -35,7 +34,6 @@ func (s *Supervisor) serveInvoke(w http.ResponseWriter, r *http.Request) {
 	in, err := readInvocation(w, r)
 	if err != nil {
 		writeAPIError(w, uuid.NewString(), err)
-
 		return
 	}
 	switch kind := r.Header.Get("X-Amz-Invocation-Type"); kind {
@@ -44,7 +42,6 @@ func (s *Supervisor) serveInvoke(w http.ResponseWriter, r *http.Request) {
 	case "DryRun":
 		if _, _, err := s.prepare(in); err != nil {
 			writeAPIError(w, uuid.NewString(), err)
-
 			return
 		}
 		w.Header().Set("X-Amzn-RequestId", uuid.NewString())
@@ -63,14 +60,12 @@ func (s *Supervisor) invokeAndAnswer(w http.ResponseWriter, r *http.Request, in 
 	if logType != "" && logType != "None" && logType != "Tail" {
 		writeAPIError(w, uuid.NewString(), invalidParameter("1 validation error detected: Value '"+logType+
 			"' at 'logType' failed to satisfy constraint: Member must satisfy enum value set: [None, Tail]"))
-
 		return
 	}
 	result, err := s.Invoke(r.Context(), in)
 	if err != nil {
 		// Where the client has hung up this goes nowhere, and the sandbox goes on.
 		writeAPIError(w, uuid.NewString(), err)
-
 		return
 	}
 	h := w.Header()
@@ -105,7 +100,6 @@ func readInvocation(w http.ResponseWriter, r *http.Request) (Invocation, error) 
 			Message: "Client context must be a valid Base64-encoded JSON object.",
 		}
 	}
-
 	return Invocation{
 		Function: r.PathValue("name"), Qualifier: r.URL.Query().Get("Qualifier"), Payload: payload,
 		ClientContext: string(clientContext), TraceID: r.Header.Get("X-Amzn-Trace-Id"),

@@ -31,7 +31,6 @@ func serveFunctions(t *testing.T, options lambda.Options, functions ...lambda.Fu
 	t.Cleanup(server.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-
 	return sdk.New(sdk.Options{
 		Region: lambda.Region, BaseEndpoint: aws.String(server.URL), RetryMaxAttempts: 1,
 		Credentials: credentials.NewStaticCredentialsProvider("AKIALOCAL", "secret", ""),
@@ -202,7 +201,6 @@ func request(t *testing.T, method, url, body string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	return resp.StatusCode, string(answer)
 }
 

@@ -22,7 +22,6 @@ func BenchmarkInvoke(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-
 		return result
 	}
 	b.Run("warm", func(b *testing.B) {

@@ -31,7 +31,6 @@ func (p *pool) configuration(arn string) configuration {
 	if runtime.GOARCH == "arm64" {
 		architecture = "arm64"
 	}
-
 	return configuration{
 		FunctionName: p.fn.Name, FunctionArn: arn, Runtime: "provided.al2023",
 		Role:    "arn:aws:iam::" + Account + ":role/" + p.fn.Name,
@@ -57,7 +56,6 @@ func (s *Supervisor) serveGet(w http.ResponseWriter, r *http.Request) {
 	p, arn, err := s.resolve(r.PathValue("name"), r.URL.Query().Get("Qualifier"))
 	if err != nil {
 		writeAPIError(w, uuid.NewString(), err)
-
 		return
 	}
 	describe(w, map[string]any{
@@ -70,7 +68,6 @@ func (s *Supervisor) serveConfiguration(w http.ResponseWriter, r *http.Request) 
 	p, arn, err := s.resolve(r.PathValue("name"), r.URL.Query().Get("Qualifier"))
 	if err != nil {
 		writeAPIError(w, uuid.NewString(), err)
-
 		return
 	}
 	describe(w, p.configuration(arn))
@@ -94,6 +91,5 @@ func describeCode(path string) (int64, string, error) {
 	if err != nil {
 		return 0, "", err
 	}
-
 	return size, base64.StdEncoding.EncodeToString(sum.Sum(nil)), nil
 }

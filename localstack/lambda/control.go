@@ -17,17 +17,14 @@ func (s *Supervisor) Control() http.Handler {
 		function, err := readKill(http.MaxBytesReader(w, r.Body, 4<<10))
 		if err != nil {
 			answerControl(w, http.StatusBadRequest, map[string]any{"error": err.Error()})
-
 			return
 		}
 		if !s.known(function) {
 			answerControl(w, http.StatusNotFound, map[string]any{"error": "no function of this name"})
-
 			return
 		}
 		answerControl(w, http.StatusOK, map[string]any{"killed": s.Kill(function)})
 	})
-
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
@@ -46,14 +43,12 @@ func readKill(body io.Reader) (string, error) {
 	if request.Function == "" {
 		return "", errors.New("function: required")
 	}
-
 	return request.Function, nil
 }
 
 func (s *Supervisor) known(function string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-
 	return s.pools[function] != nil
 }
 

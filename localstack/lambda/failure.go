@@ -75,7 +75,6 @@ func failure(status, errorType, message string) outcome {
 	if err != nil {
 		panic(err) // two strings always encode
 	}
-
 	return outcome{payload: payload, failed: true, errorType: errorType, message: message, status: status}
 }
 
@@ -91,7 +90,6 @@ func exited(requestID string, err error) outcome {
 		return failure("error", "Runtime.ExitError",
 			fmt.Sprintf("RequestId: %s Error: Runtime exited without providing a reason", requestID))
 	}
-
 	return failure("error", "Runtime.ExitError",
 		fmt.Sprintf("RequestId: %s Error: Runtime exited with error: %v", requestID, err))
 }

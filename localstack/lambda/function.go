@@ -111,7 +111,6 @@ func (f Function) normalise() (Function, error) {
 	if len(bad.Fields) > 0 {
 		return f, bad
 	}
-
 	return f, nil
 }
 
@@ -136,7 +135,6 @@ func findBootstrap(path string) (string, error) {
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
 		return "", fmt.Errorf("%s is no executable file", path)
 	}
-
 	return path, nil
 }
 

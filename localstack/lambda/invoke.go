@@ -101,7 +101,6 @@ func (s *Supervisor) prepare(in Invocation) (*pool, *call, error) {
 	if in.TraceID == "" {
 		in.TraceID = newTraceID()
 	}
-
 	return p, &call{
 		id: uuid.NewString(), arn: arn, trace: in.TraceID, clientContext: in.ClientContext, payload: in.Payload,
 		done: make(chan struct{}),
@@ -126,7 +125,6 @@ func (s *Supervisor) run(ctx context.Context, p *pool, c *call) (Result, error) 
 			u.init = time.Since(begun)
 			if !ok {
 				sb.log.line(initReport(u.init, out))
-
 				return s.runWithInit(ctx, p, c)
 			}
 		}
@@ -157,7 +155,6 @@ func (s *Supervisor) runWithInit(ctx context.Context, p *pool, c *call) (Result,
 			out = exited(c.id, sb.exitErr)
 		}
 	}
-
 	return s.finish(p, sb, c, out, usage{}), nil
 }
 
@@ -173,12 +170,10 @@ func (s *Supervisor) initialise(
 	}
 	if err := sb.start(ctx, s.options.Endpoint, gone); err != nil {
 		gone()
-
 		return notStarted(requestID, err), false, nil
 	}
 	if !s.register(sb) {
 		sb.kill()
-
 		return outcome{}, false, ErrClosed
 	}
 	timer := time.NewTimer(limit)
@@ -189,7 +184,6 @@ func (s *Supervisor) initialise(
 	case <-sb.exited:
 	case <-timer.C:
 		sb.kill()
-
 		return timedOut(requestID, limit), false, nil
 	}
 	select {
@@ -228,7 +222,6 @@ func (s *Supervisor) deliver(sb *sandbox, c *call, budget time.Duration) (outcom
 		// What the process answered stands, whatever became of it afterwards.
 		out = answer
 	}
-
 	return out, true
 }
 
@@ -249,14 +242,12 @@ func (s *Supervisor) finish(p *pool, sb *sandbox, c *call, out outcome, u usage)
 		result.FunctionError = "Unhandled"
 	}
 	s.give(p, sb)
-
 	return result
 }
 
 func newTraceID() string {
 	var b [20]byte
 	_, _ = rand.Read(b[:]) // never fails
-
 	return fmt.Sprintf("Root=1-%08x-%s;Parent=%s;Sampled=0",
 		time.Now().Unix(), hex.EncodeToString(b[:12]), hex.EncodeToString(b[12:]))
 }

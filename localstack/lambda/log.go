@@ -26,7 +26,6 @@ func newLineSink(w io.Writer) *lineSink {
 	if w == nil {
 		w = io.Discard
 	}
-
 	return &lineSink{w: w}
 }
 
@@ -67,7 +66,6 @@ func (l *functionLog) add(line LogLine) {
 func (l *functionLog) lines() []LogLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-
 	return append([]LogLine{}, l.kept...)
 }
 
@@ -107,7 +105,6 @@ func (s *sandboxLog) end() []byte {
 	defer s.mu.Unlock()
 	kept := s.tail
 	s.requestID, s.tail = "", nil
-
 	return kept
 }
 

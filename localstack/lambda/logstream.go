@@ -42,7 +42,6 @@ func newLogStream(log *sandboxLog) (*logStream, *os.File, error) {
 		marked: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go s.run()
-
 	return s, write, nil
 }
 
@@ -84,7 +83,6 @@ func (s *logStream) run() {
 			if len(pending) > 0 && errors.Is(err, io.EOF) {
 				s.log.line(string(pending))
 			}
-
 			return
 		}
 	}
@@ -100,7 +98,6 @@ func (s *logStream) consume(data []byte) []byte {
 			return data
 		case at < 0:
 			s.log.line(string(data))
-
 			return nil
 		case data[at] == '\n':
 			s.log.line(string(bytes.TrimSuffix(data[:at], []byte("\r"))))

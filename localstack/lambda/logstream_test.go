@@ -52,7 +52,6 @@ func textsOf(log *functionLog) []string {
 	for _, line := range log.lines() {
 		texts = append(texts, line.Text)
 	}
-
 	return texts
 }
 
@@ -61,6 +60,5 @@ func splitLines(text string) []string {
 	for line := range strings.Lines(text) {
 		lines = append(lines, strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"))
 	}
-
 	return lines
 }

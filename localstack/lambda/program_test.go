@@ -79,14 +79,12 @@ func serve(ctx context.Context, in order) (any, error) {
 	case "exit 7":
 		os.Exit(7)
 	}
-
 	return "done", nil
 }
 
 func learn(ctx context.Context) facts {
 	lc, _ := lambdacontext.FromContext(ctx)
 	deadline, _ := ctx.Deadline()
-
 	return facts{
 		PID: strconv.Itoa(os.Getpid()), RequestID: lc.AwsRequestID, ARN: lc.InvokedFunctionArn,
 		Trace: os.Getenv("_X_AMZN_TRACE_ID"), AccessKey: os.Getenv("AWS_ACCESS_KEY_ID"),
@@ -103,7 +101,6 @@ func meet(ctx context.Context, addr string) error {
 	}
 	defer func() { _ = conn.Close() }()
 	_, err = bufio.NewReader(conn).ReadString('\n')
-
 	return err
 }
 
@@ -129,7 +126,6 @@ func function(t *testing.T, name string) lambda.Function {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	return lambda.Function{
 		Name: name, Path: path, Timeout: time.Minute, Env: map[string]string{programVariable: "function"},
 	}
@@ -145,7 +141,6 @@ func start(t *testing.T, options lambda.Options, functions ...lambda.Function) *
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-
 	return s
 }
 
@@ -159,7 +154,6 @@ func invoke(t *testing.T, s *lambda.Supervisor, in order) lambda.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	return result
 }
 
@@ -169,7 +163,6 @@ func factsOf(t *testing.T, r lambda.Result) facts {
 	if err := json.Unmarshal(r.Payload, &got); err != nil || r.FunctionError != "" {
 		t.Fatalf("%s %s: %v", r.FunctionError, r.Payload, err)
 	}
-
 	return got
 }
 
@@ -183,7 +176,6 @@ func newDoorbell(t *testing.T) doorbell {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-
 	return doorbell{l}
 }
 
@@ -196,7 +188,6 @@ func (d doorbell) wait(t *testing.T) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-
 	return conn
 }
 
@@ -207,6 +198,5 @@ func (r reports) Write(line []byte) (int, error) {
 	if bytes.Contains(line, []byte("REPORT RequestId")) {
 		r <- string(line)
 	}
-
 	return len(line), nil
 }

@@ -34,7 +34,6 @@ func (s *Supervisor) resolve(reference, qualifier string) (*pool, string, error)
 	}
 	if (region != "" && region != Region) || (account != "" && account != Account) {
 		missing.Message = "Function not found: " + reference
-
 		return nil, "", missing
 	}
 	s.mu.Lock()
@@ -43,6 +42,5 @@ func (s *Supervisor) resolve(reference, qualifier string) (*pool, string, error)
 	if p == nil || !p.fn.serves(qualifier) {
 		return nil, "", missing
 	}
-
 	return p, arn, nil
 }

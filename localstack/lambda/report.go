@@ -35,7 +35,6 @@ func endLines(c *call, fn Function, out outcome, u usage) []string {
 			lines = append(lines, out.message, out.errorType)
 		}
 	}
-
 	return append(lines, "END RequestId: "+c.id, reportLine(c, fn, out, u))
 }
 
@@ -55,7 +54,6 @@ func reportLine(c *call, fn Function, out outcome, u usage) string {
 	case "error":
 		b.WriteString("Status: error\tError Type: " + out.errorType)
 	}
-
 	return b.String()
 }
 

@@ -17,7 +17,6 @@ func (sb *sandbox) runtimeAPI() http.Handler {
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/response", sb.serveResponse)
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/error", sb.serveError)
 	mux.HandleFunc("POST /2018-06-01/runtime/init/error", sb.serveInitError)
-
 	return mux
 }
 
@@ -28,7 +27,6 @@ func (sb *sandbox) serveNext(w http.ResponseWriter, r *http.Request) {
 		if !c.answered {
 			sb.mu.Unlock()
 			runtimeError(w, http.StatusForbidden, "InvalidStateTransition", "the current invocation has no answer yet")
-
 			return
 		}
 		sb.call = nil
@@ -77,7 +75,6 @@ func (sb *sandbox) serveResponse(w http.ResponseWriter, r *http.Request) {
 			runtimeError(w, http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
 				"Exceeded maximum allowed payload size ("+strconv.Itoa(MaxResponse)+" bytes).")
 		}
-
 		return
 	}
 	out := outcome{payload: body}
@@ -117,7 +114,6 @@ func (sb *sandbox) serveInitError(w http.ResponseWriter, r *http.Request) {
 	sb.mu.Unlock()
 	if late {
 		runtimeError(w, http.StatusForbidden, "InvalidStateTransition", "the sandbox has been initialised")
-
 		return
 	}
 	kind := r.Header.Get("Lambda-Runtime-Function-Error-Type")
@@ -148,7 +144,6 @@ func (sb *sandbox) answer(w http.ResponseWriter, r *http.Request, out outcome) b
 	case repeated:
 		runtimeError(w, http.StatusForbidden, "InvalidStateTransition", "the invocation has been answered")
 	}
-
 	return known && !repeated
 }
 
@@ -161,14 +156,12 @@ func readAnswer(r *http.Request) ([]byte, bool, error) {
 	}
 	if len(body) > MaxResponse {
 		_, err := io.Copy(io.Discard, r.Body)
-
 		return nil, false, err
 	}
 	// Trailers are there only once the end has been seen.
 	if _, err := r.Body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		return nil, false, err
 	}
-
 	return body, true, nil
 }
 

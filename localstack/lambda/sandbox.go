@@ -81,7 +81,6 @@ func (sb *sandbox) start(ctx context.Context, endpoint string, ended func()) err
 	stream, output, err := newLogStream(sb.log)
 	if err != nil {
 		_ = listener.Close()
-
 		return err
 	}
 	sb.stream = stream
@@ -93,7 +92,6 @@ func (sb *sandbox) start(ctx context.Context, endpoint string, ended func()) err
 	if sb.child, err = process.Start(cmd); err != nil {
 		_ = listener.Close()
 		stream.close()
-
 		return err
 	}
 	served := make(chan struct{})
@@ -109,7 +107,6 @@ func (sb *sandbox) start(ctx context.Context, endpoint string, ended func()) err
 		ended()
 		close(sb.exited)
 	}()
-
 	return nil
 }
 
@@ -152,7 +149,6 @@ func (sb *sandbox) environment(endpoint, api string) []string {
 	for name, value := range sb.fn.Env {
 		env = append(env, name+"="+value) // the last of one name counts
 	}
-
 	return env
 }
 
@@ -160,6 +156,5 @@ func (sb *sandbox) environment(endpoint, api string) []string {
 func (sb *sandbox) outcomeOf(c *call) (outcome, bool) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
-
 	return c.out, c.answered
 }

@@ -94,7 +94,6 @@ func New(options Options, functions ...Function) (*Supervisor, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-
 	return s, nil
 }
 
@@ -121,7 +120,6 @@ func (s *Supervisor) Add(f Function) error {
 		fn: f, log: newFunctionLog(f.Name, s.options.LogBytes, s.logs), made: time.Now(), size: size, sum: sum,
 		revision: uuid.NewString(),
 	}
-
 	return nil
 }
 
@@ -136,10 +134,8 @@ func (s *Supervisor) sortedPools() []*pool {
 		if a.fn.Name < b.fn.Name {
 			return -1
 		}
-
 		return 1
 	})
-
 	return list
 }
 
@@ -151,7 +147,6 @@ func (s *Supervisor) Caller(accessKeyID string) string {
 	if sb := s.byKey[accessKeyID]; sb != nil {
 		return sb.fn.Name
 	}
-
 	return ""
 }
 
@@ -182,7 +177,6 @@ func (s *Supervisor) kill(chosen func(*sandbox) bool) int {
 		dying.Go(sb.kill)
 	}
 	dying.Wait()
-
 	return len(victims)
 }
 
@@ -195,7 +189,6 @@ func (s *Supervisor) Logs(function string) []LogLine {
 	if p == nil {
 		return nil
 	}
-
 	return p.log.lines()
 }
 
@@ -224,7 +217,6 @@ func (s *Supervisor) enter(p *pool) error {
 	}
 	p.busy++
 	s.work.Add(1)
-
 	return nil
 }
 
@@ -246,19 +238,16 @@ func (s *Supervisor) take(p *pool) (*sandbox, error) {
 			p.idle = p.idle[:n-1]
 			sb.busy = true
 			sb.reaper.Stop()
-
 			return sb, nil
 		}
 		if len(p.all) < s.options.MaxSandboxes && s.starting < s.options.MaxStarting {
 			s.starting++
 			sb := newSandbox(p.fn, p.log)
 			p.all = append(p.all, sb)
-
 			return sb, nil
 		}
 		s.changed.Wait()
 	}
-
 	return nil, ErrClosed
 }
 
@@ -278,7 +267,6 @@ func (s *Supervisor) register(sb *sandbox) bool {
 		return false
 	}
 	s.byKey[sb.accessKey] = sb
-
 	return true
 }
 

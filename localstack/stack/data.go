@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/localstack/dynamodb"
+	"github.com/onceward/onceward/localstack/filelock"
 )
 
 // layoutVersion is of what a stack keeps and where. Raise it when an older
@@ -109,19 +110,15 @@ func ours(dir string) error {
 	return nil
 }
 
-// takeLock locks file for as long as it is open and says in it who has it.
+// takeLock locks the file for as long as it is open and says in it who has it.
 func takeLock(name string) (*os.File, error) {
-	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("stack: data directory: %w", err)
-	}
-	if err := lockFile(file); err != nil {
+	file, err := filelock.Take(name)
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
 		text, _ := os.ReadFile(name) // who has it is a courtesy
-		_ = file.Close()
-		if !errors.Is(err, ErrDataInUse) {
-			return nil, fmt.Errorf("stack: locking the data directory: %w", err)
-		}
 		return nil, fmt.Errorf("%w: process %s; stop it or choose another directory", ErrDataInUse, strings.TrimSpace(string(text)))
+	case err != nil:
+		return nil, fmt.Errorf("stack: locking the data directory: %w", err)
 	}
 	err = file.Truncate(0)
 	if err == nil {

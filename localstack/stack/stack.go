@@ -28,6 +28,10 @@ import (
 // Stage names the local deployment's resources.
 const Stage = "local"
 
+// ReadyPrefix starts the line that a program prints once its stack is ready; the
+// stack's URL follows.
+const ReadyPrefix = "ready "
+
 // BillingClient is the client id that the functions sign in with.
 const BillingClient = "client-7f3a"
 

@@ -44,7 +44,7 @@ func newAgent(plans ...string) *agent {
 }
 
 func says(next, status string) string {
-	return fmt.Sprintf(`{"next":%q,"status":%q,"error":{"code":""},"retry_after_seconds":0}`, next, status)
+	return fmt.Sprintf(`{"next":%q,"status":%q,"error":{"code":"","message":""},"retry_after_seconds":0}`, next, status)
 }
 
 func callTools(ids ...string) string {
@@ -126,9 +126,10 @@ func (a *agent) known() []string {
 	return slices.Clone(a.tokens)
 }
 
+// agentRun is the state machine that is shipped.
 func agentRun(t *testing.T) string {
 	t.Helper()
-	return strings.NewReplacer("${PlannerFunction}", "planner", "${CallDeskFunction}", "desk").Replace(readFile(t, "testdata/agent-run.asl.json"))
+	return strings.NewReplacer("${PlannerFunction}", "planner", "${CallDeskFunction}", "desk").Replace(readFile(t, "../../statemachines/agent-run.asl.json"))
 }
 
 const succeed = `{"next":"succeed","said":"bye"}`
@@ -143,16 +144,16 @@ func TestAgentRunFollowsEachAnswerOfTheTool(t *testing.T) {
 	}{
 		"done": {
 			tool:     func(int, string) (Invoked, error) { return answerJSON(says("done", "completed")) },
-			outcomes: `[{"code":"","id":"c1","rounds":0,"status":"completed","turn":1}]`,
+			outcomes: `[{"code":"","id":"c1","message":"","rounds":0,"status":"completed","turn":1}]`,
 		},
 		"again, then done": {
 			tool: func(round int, _ string) (Invoked, error) {
 				if round == 1 {
-					return answerJSON(`{"next":"again","status":"in_progress","error":{"code":""},"retry_after_seconds":4}`)
+					return answerJSON(`{"next":"again","status":"in_progress","error":{"code":"","message":""},"retry_after_seconds":4}`)
 				}
 				return answerJSON(says("done", "completed"))
 			},
-			outcomes: `[{"code":"","id":"c1","rounds":1,"status":"completed","turn":1}]`,
+			outcomes: `[{"code":"","id":"c1","message":"","rounds":1,"status":"completed","turn":1}]`,
 			took:     5 * time.Second,
 		},
 		"look, then done": {
@@ -165,7 +166,7 @@ func TestAgentRunFollowsEachAnswerOfTheTool(t *testing.T) {
 				}
 				return answerJSON(says("done", "failed"))
 			},
-			outcomes: `[{"code":"","id":"c1","rounds":1,"status":"failed","turn":1}]`,
+			outcomes: `[{"code":"","id":"c1","message":"","rounds":1,"status":"failed","turn":1}]`,
 			took:     time.Second,
 		},
 		"an error goes to the desk, which sends back": {
@@ -175,19 +176,19 @@ func TestAgentRunFollowsEachAnswerOfTheTool(t *testing.T) {
 				}
 				return answerJSON(says("done", "completed"))
 			},
-			outcomes: `[{"code":"","id":"c1","rounds":2,"status":"completed","turn":1}]`,
+			outcomes: `[{"code":"","id":"c1","message":"","rounds":2,"status":"completed","turn":1}]`,
 			took:     2 * time.Second,
 		},
 		"a lost answer goes to the desk, which knows": {
 			tool:     func(int, string) (Invoked, error) { return Invoked{}, errors.New("connection reset") },
 			desk:     func(map[string]any) (Invoked, error) { return answerJSON(says("done", "completed")) },
-			outcomes: `[{"code":"","id":"c1","rounds":1,"status":"completed","turn":1}]`,
+			outcomes: `[{"code":"","id":"c1","message":"","rounds":1,"status":"completed","turn":1}]`,
 			took:     time.Second,
 		},
 		"inspect and malformed answers are bounded by 25 rounds": {
 			tool:     func(int, string) (Invoked, error) { return answerJSON(`{"next":"inspect"}`) },
 			desk:     func(map[string]any) (Invoked, error) { return answerJSON(`"nonsense"`) },
-			outcomes: `[{"code":"","id":"c1","rounds":25,"status":"unresolved","turn":1}]`,
+			outcomes: `[{"code":"","id":"c1","message":"","rounds":25,"status":"unresolved","turn":1}]`,
 			took:     25 * 26 / 2 * time.Second,
 		},
 	}
@@ -236,7 +237,7 @@ func TestAgentRunParksUntilSomebodyRings(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := finish(t, r, arn)
-		if want := `[{"code":"","id":"c1","rounds":1,"status":"completed","turn":1}]`; out.Status != Succeeded || a.outcomes(t) != want {
+		if want := `[{"code":"","id":"c1","message":"","rounds":1,"status":"completed","turn":1}]`; out.Status != Succeeded || a.outcomes(t) != want {
 			t.Errorf("%s %s", out.Status, a.outcomes(t))
 		}
 	})
@@ -264,7 +265,7 @@ func TestAgentRunWaitThatTimesOutIsArmedAgainWithANewToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		finish(t, r, arn)
-		if want := `[{"code":"","id":"c1","rounds":2,"status":"completed","turn":1}]`; a.outcomes(t) != want {
+		if want := `[{"code":"","id":"c1","message":"","rounds":2,"status":"completed","turn":1}]`; a.outcomes(t) != want {
 			t.Errorf("outcomes %s", a.outcomes(t))
 		}
 	})

@@ -146,7 +146,7 @@ var crashScenarios = map[string]crashScenario{
 	"done": {
 		short:    true,
 		agent:    func() *agent { return newAgent(callTools("c1"), succeed) },
-		outcomes: `[{"code":"","id":"c1","status":"completed","turn":1}]`, output: succeed, spare: 1,
+		outcomes: `[{"code":"","id":"c1","message":"","status":"completed","turn":1}]`, output: succeed, spare: 1,
 	},
 	"parked": {
 		agent: func() *agent {
@@ -166,7 +166,7 @@ var crashScenarios = map[string]crashScenario{
 			}
 			return a
 		},
-		outcomes: `[{"code":"","id":"c1","status":"completed","turn":1}]`, output: succeed, spare: 1,
+		outcomes: `[{"code":"","id":"c1","message":"","status":"completed","turn":1}]`, output: succeed, spare: 1,
 	},
 	"several at once": {
 		agent: func() *agent {
@@ -181,7 +181,7 @@ var crashScenarios = map[string]crashScenario{
 			}
 			return a
 		},
-		outcomes: `[{"code":"","id":"c4","status":"completed","turn":2}]`, output: succeed, spare: 2,
+		outcomes: `[{"code":"","id":"c4","message":"","status":"completed","turn":2}]`, output: succeed, spare: 2,
 	},
 	"iterations that fail or are aborted, redriven": {
 		definition: mapOver(`"MaxConcurrency":2,`, ""), redrives: true, short: true,

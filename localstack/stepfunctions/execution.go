@@ -123,7 +123,8 @@ func (x *execution) end(status Status, last record) error {
 		x.mu.Unlock()
 		return nil
 	}
-	// Stored now: how it ended. Stopped before: whoever goes on comes to an end again.
+	// Stored now: how it ended. If we stop before, whoever goes on comes to an end
+	// again.
 	if err := x.store(last); err != nil {
 		x.mu.Unlock()
 		return err

@@ -68,7 +68,8 @@ func (r *Runner) start(machineARN, input string, b beginning) (StartExecutionOut
 	x := &execution{runner: r, machine: m, arn: b.ARN, story: &story{}, stop: make(chan struct{})}
 	first := event(0, 0, history.ExecutionStarted, history.Started{Input: input, InputDetails: history.Whole(), RoleARN: m.RoleARN})
 	first.Start = &b
-	// Stored now: the whole execution. Stopped before: it does not exist; after: it runs, whoever heard of it.
+	// Stored now: the whole execution. If we stop before, it does not exist;
+	// after, it runs, whoever heard of it.
 	if err := x.store(first); err != nil {
 		return StartExecutionOutput{}, err
 	}

@@ -57,7 +57,7 @@ func (r *Runner) loadOwn() error {
 	}
 	if len(entries) == 0 {
 		r.tokens.key = newTokenKey()
-		// Stored now: the key. Stopped before: no token was issued by it yet.
+		// Stored now: the key. If we stop before, no token was issued by it yet.
 		return r.store.writeOwn(true, ownRecord{Key: r.tokens.key})
 	}
 	r.tokens.key = entries[0].Key

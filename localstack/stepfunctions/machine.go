@@ -104,7 +104,8 @@ func (r *Runner) CreateStateMachine(in CreateStateMachineInput) (CreateStateMach
 	m := &machine{parsed: parsed, parsedFrom: in.Definition, machineRecord: machineRecord{
 		ID: uuid.NewString(), ARN: arn, Name: in.Name, Definition: in.Definition, RoleARN: in.RoleARN, Created: r.options.Now(),
 	}}
-	// Stored now: the machine. Stopped before: there is none, and the same request makes it.
+	// Stored now: the machine. If we stop before, there is none, and the same
+	// request makes it.
 	if err := r.writeOwn(m.machineRecord); err != nil {
 		return CreateStateMachineOutput{}, err
 	}
@@ -140,7 +141,8 @@ func (r *Runner) UpdateStateMachine(in UpdateStateMachineInput) (UpdateStateMach
 	}
 	if updated != m.machineRecord || m.Revision == "" {
 		updated.Revision = uuid.NewString()
-		// Stored now: what executions get that start from here on.
+		// Stored now: what executions get that start from here on. If we stop
+		// before, the same request updates it.
 		if err := r.writeOwn(updated); err != nil {
 			return UpdateStateMachineOutput{}, err
 		}
@@ -179,7 +181,8 @@ func (r *Runner) sweep(m *machine) {
 		return
 	}
 	m.Deleted = true
-	// Stored now: that it is gone. Journals that are still there then are removed by whoever reads this.
+	// Stored now: that it is gone. Journals that are still there then are removed
+	// by whoever reads this.
 	if err := r.writeOwn(m.machineRecord); err != nil {
 		r.options.Logger.LogAttrs(context.Background(), slog.LevelError, "a machine's end was not stored",
 			slog.String("machine", m.ARN), slog.String("error", err.Error()))

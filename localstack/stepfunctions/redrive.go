@@ -86,7 +86,7 @@ func (x *execution) redrive(in RedriveExecutionInput) (RedriveExecutionOutput, e
 	}
 	x.story = told
 	r.store.forget()
-	// Stored now: that it runs again. Stopped before: it has ended as it had.
+	// Stored now: that it runs again. If we stop before, it has ended as it had.
 	if err := x.store(last); err != nil {
 		return RedriveExecutionOutput{}, err
 	}

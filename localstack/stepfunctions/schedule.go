@@ -96,7 +96,7 @@ func (v *visit) enter(ctx context.Context) ending {
 	r := v.note(v.p.last, history.Entered(common.Type),
 		history.StateEntered{Name: common.Name, Input: jsonvalue.MustEncode(input), InputDetails: history.Whole()})
 	r.value = input
-	// Stored now: which state, with what. Stopped before: it is entered later.
+	// Stored now: which state, with what. If we stop before, it is entered later.
 	if end := v.commit(r); end.stopped || ctx.Err() != nil {
 		return v.stopped()
 	}
@@ -117,7 +117,8 @@ func (v *visit) leave(advance interpreter.Advance) ending {
 	r := v.note(v.p.last, history.Exited(common.Type),
 		history.StateExited{Name: common.Name, Output: jsonvalue.MustEncode(advance.Output), OutputDetails: history.Whole()})
 	r.value, r.Next = advance.Output, advance.Next
-	// Stored now: the output and where it goes. Stopped before: it is worked out again from the result.
+	// Stored now: the output and where it goes. If we stop before, it is worked
+	// out again from the result.
 	return v.commit(r)
 }
 
@@ -166,7 +167,8 @@ func (v *visit) recover() ending {
 	recovery, bad := v.x.runner.interpreter.Recover(v.state, p.raw, p.failure, p.retries, v.context(""))
 	if recovery.Retrier >= 0 {
 		until := v.x.runner.options.Now().Add(v.x.runner.scaled(recovery.Delay))
-		// Stored now: that this retry is used up, and when it is. Stopped before: it is counted later.
+		// Stored now: that this retry is used up, and when it is. If we stop before,
+		// it is counted later.
 		return v.commit(record{Branch: p.branch, Retry: &retry{Retrier: recovery.Retrier, Until: until}})
 	}
 	if p.ofFan {

@@ -252,6 +252,69 @@ func TestSDKUpdatesListsValidatesAndDeletesMachines(t *testing.T) {
 	wantType[*types.StateMachineDoesNotExist](t, err)
 }
 
+func TestSDKListsExecutionsNewestFirstPageByPageAndByStatus(t *testing.T) {
+	t.Parallel()
+	client := sdkClient(t, &scripted{})
+	ctx := t.Context()
+	machine := sdkMachine(t, client, `{"StartAt":"W","States":{"W":{"Type":"Wait","Seconds":1000,"End":true}}}`)
+	other, err := client.CreateStateMachine(ctx, &sfn.CreateStateMachineInput{Name: aws.String("other"), Definition: aws.String(passMachine), RoleArn: aws.String(testRole)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"c", "a", "d", "b"} { // neither in the order of their names nor against it
+		for of, name := range map[*string]string{machine: name, other.StateMachineArn: "other-" + name} {
+			if _, err := client.StartExecution(ctx, &sfn.StartExecutionInput{StateMachineArn: of, Name: &name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, name := range []string{"a", "b"} {
+		arn := strings.Replace(*machine, ":stateMachine:", ":execution:", 1) + ":" + name
+		if _, err := client.StopExecution(ctx, &sfn.StopExecutionInput{ExecutionArn: &arn}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		filter types.ExecutionStatus
+		size   int32 // of a page; 0 asks for the default
+		want   string
+	}{
+		{"", 0, "b d a c"},
+		{"", 1, "b|d|a|c"},
+		{"", 3, "b d a|c"},
+		{"", 4, "b d a c"},
+		{types.ExecutionStatusRunning, 0, "d c"},
+		{types.ExecutionStatusRunning, 1, "d|c"},
+		{types.ExecutionStatusAborted, 1, "b|a"},
+		{types.ExecutionStatusSucceeded, 1, ""},
+	} {
+		var pages []string
+		in := &sfn.ListExecutionsInput{StateMachineArn: machine, StatusFilter: c.filter, MaxResults: c.size}
+		for {
+			out, err := client.ListExecutions(ctx, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var page []string
+			for _, x := range out.Executions {
+				page = append(page, *x.Name)
+				if aborted := *x.Name == "a" || *x.Name == "b"; *x.StateMachineArn != *machine || (x.Status == types.ExecutionStatusAborted) != aborted || (x.StopDate != nil) != aborted {
+					t.Errorf("%+v", x)
+				}
+			}
+			pages = append(pages, strings.Join(page, " "))
+			if in.NextToken = out.NextToken; in.NextToken == nil || len(pages) > 4 {
+				break
+			}
+		}
+		if got := strings.Join(pages, "|"); got != c.want {
+			t.Errorf("status %q, pages of %d: %s, want %s", c.filter, c.size, got, c.want)
+		}
+	}
+	_, err = client.ListExecutions(ctx, &sfn.ListExecutionsInput{StateMachineArn: machine, NextToken: aws.String("no")})
+	wantType[*types.InvalidToken](t, err)
+}
+
 func TestMachineWithRunningExecutionsIsDeletedWhenTheyEnd(t *testing.T) {
 	t.Parallel()
 	client := sdkClient(t, &scripted{})

@@ -28,7 +28,8 @@ func (v *visit) call(ctx context.Context, call interpreter.Call, wait *waiter) e
 	if wait != nil {
 		scheduled.Token, scheduled.wait = wait.token, wait
 	}
-	// Stored now: the call, with its token. Stopped after: nobody knows whether it was made.
+	// Stored now: the call, with its token. If we stop after, nobody knows whether
+	// it was made.
 	if end := v.commit(scheduled, v.note(history.Chain, history.TaskStarted, history.Begun{Resource: resource})); end.stopped || ctx.Err() != nil {
 		return v.stopped()
 	}
@@ -132,7 +133,8 @@ func (v *visit) finished(o outcome) ending {
 	if o.failure != nil {
 		return v.failed(history.TaskFailed, o.failure)
 	}
-	// Stored now: the result. Stopped before: the call counts as lost, an answer to the token still stands.
+	// Stored now: the result. If we stop before, the call counts as lost, an
+	// answer to the token still stands.
 	return v.commit(v.result(history.TaskSucceeded, o.result))
 }
 

@@ -76,7 +76,7 @@ func (t *tokens) hash(id []byte) []byte {
 // or lost its task gets TaskTimedOut, one that was never issued InvalidToken.
 func (t *tokens) answer(token string, a answer) error {
 	return t.use(token, func(w *waiter) error {
-		// Stored now: the answer. Stopped before: the token is still open.
+		// Stored now: the answer. If we stop before, the token is still open.
 		if err := w.x.store(record{Branch: w.branch, Answer: &a}); err != nil {
 			return err
 		}

@@ -5,11 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/onceward/onceward/internal/names"
 	"github.com/onceward/onceward/localstack/stack"
 )
 
@@ -17,17 +14,8 @@ import (
 // token by which its run can be woken.
 func secrets(t *testing.T, run string) map[string]string {
 	t.Helper()
-	out, err := database().Query(t.Context(), &dynamodb.QueryInput{
-		TableName: aws.String(system.Names.Table), ConsistentRead: aws.Bool(true),
-		KeyConditionExpression:    aws.String("#p = :p"),
-		ExpressionAttributeNames:  map[string]string{"#p": names.AttrPartition},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":p": &types.AttributeValueMemberS{Value: ".#" + run}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := map[string]string{}
-	for _, item := range out.Items {
+	for _, item := range partition(t, run) {
 		for name, value := range item {
 			if text, ok := value.(*types.AttributeValueMemberS); ok && (name == "attempt_token" || name == "bell") {
 				found[name] = text.Value

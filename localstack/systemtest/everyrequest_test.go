@@ -35,7 +35,7 @@ func atEachRequest(t *testing.T, places []place, effects []faults.Effect, also f
 	}
 }
 
-// Proves: R45, R63, R84, R143, R147, R150
+// Proves: R45, R63, R84, R147, R150
 func TestLosingAnyOneRequestOrAnswerOfARunPaysOnceAndTellsNothingWrong(t *testing.T) {
 	t.Parallel()
 	atEachRequest(t, lossPlaces(), []faults.Effect{faults.DropRequest, faults.DropAnswer}, func(t *testing.T, r *fullRun) {
@@ -48,7 +48,7 @@ func TestLosingAnyOneRequestOrAnswerOfARunPaysOnceAndTellsNothingWrong(t *testin
 	})
 }
 
-// Proves: R106, R119, R143, R144, R145, R146
+// Proves: R106, R119, R144, R145, R146
 func TestKillingAnyFunctionAtAnyOfItsRequestsPaysAtMostOnceAndTellsNothingWrong(t *testing.T) {
 	t.Parallel()
 	atEachRequest(t, killPlaces(), []faults.Effect{faults.KillCallerBefore, faults.KillCallerAfter}, func(*testing.T, *fullRun) {})

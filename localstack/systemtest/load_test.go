@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Proves: R36, R45
+// Proves: R45
 func TestHundredRunsAtOnceAllEndAndPayOnceEach(t *testing.T) {
 	const n = 100
 	for _, c := range []struct {

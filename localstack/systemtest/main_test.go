@@ -70,6 +70,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	closeRowDesk()
 	if err := system.Close(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "close:", err)
 		code = 1

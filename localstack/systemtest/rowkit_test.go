@@ -28,11 +28,14 @@ import (
 )
 
 // The function whose tools do what their arguments say; the same under a later
-// policy for approvals; and the operator's function, which knows those tools.
+// policy for approvals; and the operator's function and the planner's, which know
+// those tools, with the state machine that asks this planner.
 const (
 	testTools    = "testtools"
 	laterTools   = "testtools-later"
 	rowsOperator = "testtools-operator"
+	rowsPlanner  = "testtools-planner"
+	rowsMachine  = "testtools-run"
 )
 
 // rowDesk is where the moves of the table are made from: beside the stack's own
@@ -41,28 +44,44 @@ type rowDesk struct {
 	api http.Handler
 }
 
+// closeRowDesk ends the desk, if there has been one.
+var closeRowDesk = func() {}
+
 func newRowDesk(t *testing.T) *rowDesk {
 	t.Helper()
-	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc", "-o", dir+string(filepath.Separator), "./internal/testtools", "./functions/"+names.Operator)
+	desk, err := makeRowDesk()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return desk
+}
+
+var makeRowDesk = sync.OnceValues(func() (*rowDesk, error) {
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc", "-o", scratch+string(filepath.Separator),
+		"./internal/testtools", "./functions/"+names.Operator, "./functions/"+names.Planner)
 	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		return nil, fmt.Errorf("%w\n%s", err, out)
 	}
 	tools := map[string]any{}
 	for _, name := range []string{"act", "act_approved", "act_approved_soon", "read"} {
 		tools[name] = map[string]string{"function": testTools, "class": "external"}
 	}
-	env := map[string]string{names.EnvStage: system.Names.Stage, names.EnvTable: system.Names.Table, names.EnvTools: encodeString(t, tools), names.EnvMachine: stack.MachineARN(system.Names.Machine)}
+	directory, err := json.Marshal(tools)
+	if err != nil {
+		return nil, err
+	}
+	env := map[string]string{names.EnvStage: system.Names.Stage, names.EnvTable: system.Names.Table, names.EnvTools: string(directory), names.EnvMachine: stack.MachineARN(rowsMachine)}
 	later := maps.Clone(env)
 	later["APPROVAL_POLICY"] = "1"
 	for _, f := range []lambda.Function{
-		{Name: testTools, Path: filepath.Join(dir, testTools), Env: env, Timeout: 3 * time.Minute},
-		{Name: laterTools, Path: filepath.Join(dir, testTools), Env: later, Timeout: 3 * time.Minute},
-		{Name: rowsOperator, Path: filepath.Join(dir, names.Operator), Env: env, Timeout: 29 * time.Second},
+		{Name: testTools, Path: filepath.Join(scratch, testTools), Env: env, Timeout: 3 * time.Minute},
+		{Name: laterTools, Path: filepath.Join(scratch, testTools), Env: later, Timeout: 3 * time.Minute},
+		{Name: rowsOperator, Path: filepath.Join(scratch, names.Operator), Env: env, Timeout: 29 * time.Second},
+		{Name: rowsPlanner, Path: filepath.Join(scratch, names.Planner), Env: env, Timeout: 20 * time.Second},
 	} {
 		if err := system.Lambda.Add(f); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
 	api, err := gateway.New(func(ctx context.Context, payload []byte) ([]byte, string, error) {
@@ -70,11 +89,11 @@ func newRowDesk(t *testing.T) *rowDesk {
 		return result.Payload, result.FunctionError, err
 	}, gateway.Options{Scopes: []string{"calls:read", "calls:decide"}})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	t.Cleanup(api.Close)
-	return &rowDesk{api: api}
-}
+	closeRowDesk = api.Close
+	return &rowDesk{api: api}, nil
+})
 
 // rowCall is one call on its way to a move. What it asks of its tool is fixed,
 // since other arguments would be another call.

@@ -151,7 +151,7 @@ func executorDead(t *testing.T) {
 	stop(t, driver)
 	eventually(t, "the tool is killed", func() bool { return struck(run) == 1 })
 	takeOut(t, id)
-	if s := show(t, run); s.Status != "started" || s.Version != 1 {
+	if s := show(t, run); s.Attempt != 1 || s.Effect != "unknown" {
 		t.Fatalf("%+v", s)
 	}
 	eventually(t, "the call is orphaned and looked up", func() bool { return show(t, run).Status == "completed" })
@@ -239,6 +239,33 @@ func neverUndone(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	paidOnce(t, run, doubtful(run))
+}
+
+// A run that fails after a credit that stands keeps it: nothing takes it back, not
+// the failure and not whoever looks after all calls.
+// Proves: R113, R116
+func TestRunThatFailsAfterACreditKeepsIt(t *testing.T) { //nolint:paralleltest // a sweep touches every test's calls
+	run := ownRun(t)
+	call := func(id, account string) map[string]any {
+		return map[string]any{"calls": []any{map[string]any{"id": id, "tool": "issue_credit", "arguments": map[string]any{"account_id": account, "amount_cents": 2500}}}}
+	}
+	execution := startRun(t, run, encodeString(t, map[string]any{
+		"run_id": run, "principal": map[string]any{"subject": "customer-1", "permissions": []string{"credits:write"}},
+		"tool_policy": map[string]any{"on_indeterminate": "fail"},
+		"script":      map[string]any{"answer": "Done.", "turns": []any{call("call_1", run+"-plain"), call("call_2", doubtful(run))}},
+	}))
+	if status, output := endOf(t, execution); status != "FAILED" {
+		t.Fatalf("%s: %s", status, output)
+	}
+	sweep(t, 2)
+	if s := show(t, run); s.Status != "completed" || s.Undo != nil || len(s.Decisions) != 0 {
+		t.Errorf("%+v", s)
+	}
+	for key, credits := range map[string]int{run + ":call_1": 1, run + ":call_2": 1} {
+		if e := keyEffects(t, key); e.Credits != credits || e.Voids != 0 {
+			t.Errorf("%s: %+v", key, e)
+		}
+	}
 }
 
 // The sweeper itself dies at each of its requests about a run; the next sweep

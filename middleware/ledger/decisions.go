@@ -59,10 +59,16 @@ func (r Record) Withdraw(s Stamp, d Decision) (Move, error) {
 	})
 }
 
-// AskUndo opens an undo. For an unknown call knowsUnknown is the person's
-// explicit word that they know that it may undo nothing.
-func (r Record) AskUndo(s Stamp, d Decision, knowsUnknown bool) (Move, error) {
-	return r.ruled(AskUndo, s, d, Given{Now: s.At, KnowsUnknown: knowsUnknown}, func(c *Change) {
+// UndoAsk is what whoever asks for an undo knows beside the record.
+type UndoAsk struct {
+	KnowsUnknown bool // of an unknown call: the person's explicit word that they know that it may undo nothing
+	Stands       bool // an earlier undo of the call took effect after all, or may have: its own record says so
+}
+
+// AskUndo opens an undo. It is not allowed while an earlier one stands: that one
+// is acknowledged instead, see [Record.AcknowledgeUndo].
+func (r Record) AskUndo(s Stamp, d Decision, ask UndoAsk) (Move, error) {
+	return r.ruled(AskUndo, s, d, Given{Now: s.At, KnowsUnknown: ask.KnowsUnknown, UndoStands: ask.Stands}, func(c *Change) {
 		c.Undo = &Undo{N: r.Undo.N + 1, AskedAt: s.At}
 	})
 }

@@ -18,7 +18,9 @@ const (
 	AbsenceIsProof   Guard = "the tool calls its look-up authoritative"
 	LookedLate       Guard = "look-up began after hard deadline and settle delay"
 	KnowsUnknown     Guard = "the person says that they know it is unknown"
-	ThatUndo         Guard = "it is the undo that was asked for"
+	ThatUndo         Guard = "it is the undo that was asked for last"
+	AskedUndo        Guard = "it is an undo that was asked for"
+	NoUndoStands     Guard = "no earlier undo took effect after all, or may have"
 	UndoContradicted Guard = "the undo's own record is contradicted"
 )
 
@@ -32,7 +34,8 @@ type Given struct {
 	Began            time.Time     // when the look-up began
 	Authoritative    bool          // absence proves that nothing happened
 	KnowsUnknown     bool          // the person's explicit word
-	Undo             int           // which undo ended
+	UndoStands       bool          // an earlier undo took effect after all, or may have
+	Undo             int           // which undo it is about
 	UndoContradicted bool
 }
 
@@ -62,6 +65,10 @@ func (g Guard) holds(r Record, given Given) bool {
 		return given.KnowsUnknown
 	case ThatUndo:
 		return given.Undo > 0 && given.Undo == r.Undo.N
+	case AskedUndo:
+		return given.Undo > 0 && given.Undo <= r.Undo.N
+	case NoUndoStands:
+		return !given.UndoStands
 	case UndoContradicted:
 		return given.UndoContradicted
 	}

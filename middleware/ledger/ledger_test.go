@@ -154,7 +154,7 @@ func TestDecisionIsRecognisedByItsIDAfterTheRecordMovedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, _ = resolve.On(r)
-	undo, err := r.AskUndo(Stamp{At: later, WriteID: "w4"}, Decision{ID: "d2", Actor: "bob", Reason: "wrong customer", Version: 3}, false)
+	undo, err := r.AskUndo(Stamp{At: later, WriteID: "w4"}, Decision{ID: "d2", Actor: "bob", Reason: "wrong customer", Version: 3}, UndoAsk{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,6 @@ func TestModelHearsOneSentencePerEffectAndNeverFailedForUnknown(t *testing.T) {
 	}
 }
 
-// Proves: R117
 func TestPolicyDecidesOnlyAboutTheUnknown(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[Policy]Next{"": Park, Pause: Park, Tell: Done, Fail: Done} {

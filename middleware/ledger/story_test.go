@@ -114,7 +114,7 @@ func (s *story) move(r Record, stamp Stamp, d *datadriven.TestData) (Move, error
 	case "acknowledge":
 		return r.Acknowledge(stamp, decision)
 	case "ask-undo":
-		return r.AskUndo(stamp, decision, flag(d, "known-unknown"))
+		return r.AskUndo(stamp, decision, UndoAsk{KnowsUnknown: flag(d, "known-unknown"), Stands: flag(d, "undo-stands")})
 	case "close-undo":
 		return r.CloseUndo(stamp, number(d, "n", 1), what.Effect)
 	case "acknowledge-undo":

@@ -222,15 +222,15 @@ var rows = []Row{
 		Why: "A person looked, and grants one more attempt.",
 	},
 	{
-		Name: "ask undo", From: []Status{Completed}, Without: UndoOpen, Event: AskUndo, Same: true, Set: UndoOpen, Proof: ByVersion,
+		Name: "ask undo", From: []Status{Completed}, Without: UndoOpen, Event: AskUndo, Same: true, Set: UndoOpen, Proof: ByVersion, Guards: []Guard{NoUndoStands},
 		Why: "Of several people who ask, one wins here; the undo itself is a call of its own.",
 	},
 	{
-		Name: "ask undo of unknown", From: []Status{Indeterminate}, Without: UndoOpen, Event: AskUndo, Same: true, Set: UndoOpen | Decided, Proof: ByVersion, Guards: []Guard{PastQuiet, KnowsUnknown},
+		Name: "ask undo of unknown", From: []Status{Indeterminate}, Without: UndoOpen, Event: AskUndo, Same: true, Set: UndoOpen | Decided, Proof: ByVersion, Guards: []Guard{PastQuiet, KnowsUnknown, NoUndoStands},
 		Why: "A request that still travels would land after its undo; and the person must know that it may undo nothing.",
 	},
 	{
-		Name: "ask undo of contradicted", From: []Status{Failed}, With: Acknowledged, Without: UndoOpen | Retryable, Event: AskUndo, Same: true, Set: UndoOpen, Proof: ByVersion,
+		Name: "ask undo of contradicted", From: []Status{Failed}, With: Acknowledged, Without: UndoOpen | Retryable, Event: AskUndo, Same: true, Set: UndoOpen, Proof: ByVersion, Guards: []Guard{NoUndoStands},
 		Why: "The call was called failed, and a person has seen that its effect stands.",
 	},
 	{
@@ -242,7 +242,7 @@ var rows = []Row{
 		Why: "The undo did nothing for good, so it can be asked for again.",
 	},
 	{
-		Name: "acknowledge undo", From: undoable, Without: UndoOpen, Event: AcknowledgeUndo, To: Compensated, Clear: Retryable | Granted, Proof: ByVersion, Guards: []Guard{ThatUndo, UndoContradicted},
+		Name: "acknowledge undo", From: undoable, Without: UndoOpen, Event: AcknowledgeUndo, To: Compensated, Clear: Retryable | Granted, Proof: ByVersion, Guards: []Guard{AskedUndo, UndoContradicted},
 		Why: "An undo that was called failed took effect after all, and a person has seen it.",
 	},
 	{

@@ -44,7 +44,8 @@ func (o Outcome[Out]) Value() (Out, error) { return o.value, o.err }
 // of the tool, and returns only what is durable: the result is what was stored,
 // read back, so that a first run and a replay return the same. Only a Read that
 // is not journalled returns what Run returned. in must be a value that JSON can
-// hold and give back: one with a part that its JSON does not show is refused. Without a deadline in ctx there is always enough time.
+// hold and give back: one with a part that its JSON does not show is refused.
+// Without a deadline in ctx there is always enough time.
 func (b *Bound[In, Out]) Do(ctx context.Context, req Request, in In) Outcome[Out] {
 	args, err := typedArguments(b.spec, b.tool.Normalize, in)
 	c := b.call(req, args)

@@ -138,7 +138,7 @@ func TestRetryThatAModelAsksForRunsNothingUnderTheSameKey(t *testing.T) {
 }
 
 // There is no switch of a tool that takes a write past the ledger.
-// Proves: R73
+// Proves: R72, R73
 func TestNoSwitchTakesAWritePastTheLedger(t *testing.T) {
 	t.Parallel()
 	var switches []int

@@ -24,8 +24,8 @@ func (c *invocation) close(ctx context.Context) ending {
 			if err != nil {
 				break // it runs, took effect, or is final already
 			}
-			// Stored: nothing can start. If we stop before, whoever closes the
-			// turn asks again.
+			// Stored now: nothing can start. If we stop before, whoever closes the turn
+			// asks again.
 			after, err := c.apply(ctx, move)
 			if err == nil {
 				return ending{report: c.report(after, false)}

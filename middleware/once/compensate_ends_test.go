@@ -157,12 +157,7 @@ func decideOn(tb testing.TB, store ledger.Store, key ledger.Key, what ledger.Set
 	rec := record(tb, store, key)
 	id := fmt.Sprintf("d%d", rec.Version)
 	move, err := rec.Resolve(ledger.Stamp{At: time.Now(), WriteID: id}, ledger.Decision{ID: id, Actor: "ann", Reason: "looked", Version: rec.Version}, what)
-	if err == nil {
-		_, err = store.Apply(context.Background(), move)
-	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	apply(tb, store, move, err)
 }
 
 // Whoever ends an undo that has no record closes its key first, so that what an

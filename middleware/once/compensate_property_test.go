@@ -243,7 +243,7 @@ func (h *undoHistory) ask(*rapid.T) {
 	rec := h.peek(call1.Key())
 	h.n++
 	d := ledger.Decision{ID: fmt.Sprintf("a%d", h.n), Actor: "ann", Reason: "a mistake", Version: rec.Version}
-	if move, err := rec.AskUndo(ledger.Stamp{At: time.Now(), WriteID: d.ID}, d, true); err == nil {
+	if move, err := rec.AskUndo(ledger.Stamp{At: time.Now(), WriteID: d.ID}, d, ledger.UndoAsk{KnowsUnknown: true}); err == nil {
 		_, _ = h.store.Apply(context.Background(), move)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/middleware/once"
 )
 
-// Proves: R72, R78
+// Proves: R78
 func TestBadEnvelopesAreRefusedBeforeAnythingHappens(t *testing.T) {
 	t.Parallel()
 	const args = `"arguments":{"account":"A1","cents":5}`

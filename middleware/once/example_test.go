@@ -219,21 +219,24 @@ func ExampleTool_compensate() {
 		fmt.Println(err)
 		return
 	}
-	voids := 0
+	voids, refunds := 0, map[string]refund{} // as the receiver keeps them, by key
 	tool, err := once.Bind(guard, once.Tool[refundIn, refund]{
 		Name:       "refund",
 		Class:      once.External,
 		ExternalID: func(r refund) string { return r.ID },
-		Run: func(_ context.Context, in refundIn) (refund, error) {
-			return refund{ID: "rf_" + in.OrderID}, nil
+		Run: func(ctx context.Context, in refundIn) (refund, error) {
+			made := refund{ID: "rf_" + in.OrderID}
+			refunds[once.CallFrom(ctx).Key.String()] = made
+			return made, nil
 		},
 		CompensateByKey: true,
 		Compensate: func(ctx context.Context, rec ledger.Record, _ refundIn) error {
-			if rec.Outcome.ExternalID == "" {
-				return once.Rejected(errors.New("nothing to void")) // an unknown call: look it up here
+			made, found := refunds[rec.Key.String()] // the id on record may be a person's word
+			if !found || rec.Outcome.ExternalID != "" && rec.Outcome.ExternalID != made.ID {
+				return once.Rejected(errors.New("nothing stands under this call's key; undo it by hand"))
 			}
 			voids++
-			fmt.Println("voids", rec.Outcome.ExternalID, "under", once.CallFrom(ctx).Key)
+			fmt.Println("voids", made.ID, "under", once.CallFrom(ctx).Key)
 			return nil
 		},
 	})
@@ -254,7 +257,7 @@ func ExampleTool_compensate() {
 		fmt.Println(err)
 		return
 	}
-	ask, err := rec.AskUndo(ledger.Stamp{At: time.Now(), WriteID: "w1"}, ledger.Decision{ID: "d1", Actor: "ann", Reason: "refunded the wrong order", Version: rec.Version}, false)
+	ask, err := rec.AskUndo(ledger.Stamp{At: time.Now(), WriteID: "w1"}, ledger.Decision{ID: "d1", Actor: "ann", Reason: "refunded the wrong order", Version: rec.Version}, ledger.UndoAsk{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -134,8 +134,8 @@ func (c *invocation) settle(ctx context.Context, rec ledger.Record, x ledger.Exe
 			c.leaveEvidence(ctx, rec, what)
 			return rec, nil
 		}
-		// Stored: what became of the call. If we stop before, the deadline
-		// passes and the next one to look makes the call unknown.
+		// Stored now: what became of the call. If we stop before, the deadline passes
+		// and the next one to look makes the call unknown.
 		after, err := c.apply(ctx, move)
 		if !errors.Is(err, ledger.ErrStale) {
 			return after, err
@@ -168,6 +168,7 @@ func (c *invocation) note(ctx context.Context, rec ledger.Record, entry ledger.E
 	if err != nil {
 		return
 	}
+	// Stored now: a remark. If we stop before, it is lost and the status stands.
 	_, _ = c.apply(ctx, move)
 }
 
@@ -179,7 +180,7 @@ func (c *invocation) settleLate(ctx context.Context, rec ledger.Record, x ledger
 	if what.Effect == ledger.Unknown {
 		return
 	}
-	// Stored: a late word, which an unknown call takes as its outcome and a
+	// Stored now: a late word, which an unknown call takes as its outcome and a
 	// settled one as evidence. If it is lost, the call stays as it is.
 	_, _ = c.settle(ctx, rec, x, what)
 }

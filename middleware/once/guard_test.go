@@ -247,7 +247,7 @@ func TestCloseTakesTheRightToRunAgainAndLeavesTheRest(t *testing.T) {
 	}
 }
 
-// Proves: R57, R58, R61, R71, R140
+// Proves: R57, R58, R61, R71, R133, R140
 func TestMisdeclaredToolsAreAllNamedAtStartUp(t *testing.T) {
 	t.Parallel()
 	run := func(context.Context, creditIn) (credit, error) { return credit{}, nil }
@@ -341,7 +341,7 @@ func TestPanickingAuthorizeRefuses(t *testing.T) {
 	}
 }
 
-// Proves: R133, R134
+// Proves: R134
 func TestCallBeyondRetentionIsAnsweredAndNeverReserved(t *testing.T) {
 	t.Parallel()
 	store, b := newStore(t), &bank{}

@@ -159,6 +159,17 @@ func record(tb testing.TB, store ledger.Store, key ledger.Key) ledger.Record {
 	return rec
 }
 
+// apply makes a move that somebody else makes on the ledger.
+func apply(tb testing.TB, store ledger.Store, move ledger.Move, err error) {
+	tb.Helper()
+	if err == nil {
+		_, err = store.Apply(context.Background(), move)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // want compares the parts of a report that an orchestrator acts on.
 func want(tb testing.TB, r once.Report, status once.Status, effect ledger.Effect, next ledger.Next, code string) {
 	tb.Helper()

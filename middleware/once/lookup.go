@@ -35,7 +35,8 @@ func (c *invocation) lookUp(ctx context.Context, rec ledger.Record, w *waiting) 
 		w.lookAgain = c.proofIn(rec)
 		return rec, false, nil
 	}
-	// Stored: what the look-up saw. If we stop before, the next one looks again.
+	// Stored now: what the look-up saw. If we stop before, the next one looks
+	// again.
 	after, err = c.apply(ctx, move)
 	if errors.Is(err, ledger.ErrStale) {
 		return c.outrun(ctx, after, began, end.what) // somebody was faster, and it is theirs that stands
@@ -60,7 +61,7 @@ func (c *invocation) outrun(ctx context.Context, rec ledger.Record, began time.T
 		} else if err != nil {
 			return rec, true, err
 		}
-		// Stored: that the effect is there, against what stands. If we stop
+		// Stored now: that the effect is there, against what stands. If we stop
 		// before, it is lost with this process, as the look-up is.
 		after, err := c.apply(ctx, move)
 		if !errors.Is(err, ledger.ErrStale) {

@@ -26,7 +26,7 @@ func (c *invocation) read(ctx context.Context) ending {
 	if c.direct() {
 		return c.unrecorded(move, end, what)
 	}
-	// Stored: what the read saw, and that a repeat gets the same. If we stop
+	// Stored now: what the read saw, and that a repeat gets the same. If we stop
 	// before, a repeat reads anew.
 	rec, err := c.apply(ctx, move)
 	switch {

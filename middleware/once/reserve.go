@@ -28,7 +28,7 @@ func (c *invocation) askApproval(ctx context.Context) ending {
 	if err != nil {
 		return c.storeFault(ledger.Record{}, err, err)
 	}
-	// Stored: the wish to run. If we stop here, a person finds it in the list
+	// Stored now: the wish to run. If we stop here, a person finds it in the list
 	// and the sweeper when its window is over.
 	rec, err := c.apply(ctx, move)
 	if errors.Is(err, ledger.ErrStale) {
@@ -53,7 +53,7 @@ func (c *invocation) start(ctx context.Context, rec ledger.Record) ending {
 	if err != nil {
 		return c.storeFault(rec, err, err)
 	}
-	// Stored: who runs the call and until when. If we stop here, the deadline
+	// Stored now: who runs the call and until when. If we stop here, the deadline
 	// passes and the next one to look makes the call unknown.
 	after, err := c.apply(ctx, move)
 	switch {
@@ -154,7 +154,7 @@ func (c *invocation) withheld(ctx context.Context, rec ledger.Record, r *Report)
 	default:
 		return // it is answered as the failure that it is
 	}
-	// Stored: a remark. If it is lost, the next repeat makes it.
+	// Stored now: a remark. If it is lost, the next repeat makes it.
 	c.note(ctx, rec, ledger.Entry{Kind: ledger.Note, By: string(ledger.ByExecutor), Reason: r.Message})
 }
 
@@ -169,7 +169,7 @@ func (c *invocation) advance(ctx context.Context, rec ledger.Record, w *waiting)
 	move, err := c.overdue(rec, w.mayStart)
 	switch {
 	case err == nil:
-		// Stored: that a deadline or a window is over. If we stop here, the
+		// Stored now: that a deadline or a window is over. If we stop here, the
 		// record is where the sweeper would have put it.
 		after, err = c.apply(ctx, move)
 		if errors.Is(err, ledger.ErrStale) {

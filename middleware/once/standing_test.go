@@ -180,6 +180,7 @@ type shortlived struct {
 
 func (s shortlived) Retention() time.Duration { return s.keeps }
 
+// Proves: R133
 func TestGuardRefusesAStoreThatForgetsBeforeCallsStopComing(t *testing.T) {
 	t.Parallel()
 	total := ledger.DefaultRetention().Total()

@@ -58,8 +58,9 @@ type Tool[In, Out any] struct {
 
 	// Compensate undoes a call when a person asks for it, and never otherwise. It
 	// runs once, as a call of its own: the [Call] in ctx has the undo's key, rec is
-	// the call to undo with its result, if that is kept. If rec is indeterminate
-	// Compensate must find out by itself whether there is something to undo;
+	// the call to undo with its result, if that is kept. Its external id may be the
+	// word of a person who settled it, and if rec is indeterminate there is none:
+	// Compensate must look up by rec.Key what there is to undo, and undo only that;
 	// return [Rejected] if there is nothing. Errors mean what they mean for Run.
 	// A read and what is destructive have none. Defaults to none: the tool can't
 	// undo.

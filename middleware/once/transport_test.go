@@ -165,6 +165,7 @@ func TestTransportSendsTheKeyAndOnlyWithWrites(t *testing.T) {
 	}
 }
 
+// Proves: R72
 func TestTransportRefusesToSendOutsideAGuardedCall(t *testing.T) {
 	t.Parallel()
 	r := oncetest.NewReceiver(t)
@@ -180,6 +181,60 @@ func TestTransportRefusesToSendOutsideAGuardedCall(t *testing.T) {
 	if r.Sends() != 0 {
 		t.Errorf("%d sends", r.Sends())
 	}
+}
+
+// Proves: R90
+func TestTransportSendsNoWriteOfALookUp(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]func(context.Context) context.Context{
+		"in its context":              func(ctx context.Context) context.Context { return ctx },
+		"in its context, uncancelled": context.WithoutCancel,
+		"in no call's context":        func(context.Context) context.Context { return context.WithoutCancel(t.Context()) },
+	} {
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+			r, store := oncetest.NewReceiver(t), newStore(t)
+			client := r.Client()
+			looked, read := 0, 0
+			tool := once.Tool[struct{}, int]{
+				Name: "send", Class: once.External,
+				Run: func(context.Context, struct{}) (int, error) { return 0, errors.New("lost") },
+				Reconcile: func(ctx context.Context, _ ledger.Record, _ struct{}) (int, bool, error) {
+					looked++
+					if resp, err := get(of(ctx), client, r.URL); err == nil {
+						read++
+						_ = resp.Body.Close()
+					}
+					req, err := http.NewRequestWithContext(of(ctx), method, r.URL, strings.NewReader("{}"))
+					if err != nil {
+						return 0, false, err
+					}
+					resp, err := client.Do(req)
+					if err == nil {
+						_ = resp.Body.Close()
+					}
+					return 1, err == nil, err
+				},
+			}
+			b := bind(t, newGuard(t, store), tool)
+			for range 3 {
+				out := b.Do(t.Context(), call1, struct{}{})
+				if out.Status != once.Indeterminate {
+					t.Errorf("%s, %s: %+v", name, method, out.Report)
+				}
+			}
+			if r.Sends() != 0 || r.Effects() != 0 || looked < 2 || read != looked {
+				t.Errorf("%s, %s: %d writes sent by %d look-ups, which read %d times", name, method, r.Sends(), looked, read)
+			}
+		}
+	}
+}
+
+func get(ctx context.Context, client *http.Client, url string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	return client.Do(req)
 }
 
 // Proves: R18

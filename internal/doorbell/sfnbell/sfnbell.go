@@ -7,15 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
-	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/onceward/onceward/internal/doorbell"
+	"github.com/onceward/onceward/internal/sfnrequest"
 	"github.com/onceward/onceward/middleware/ledger"
 )
 
@@ -30,18 +29,15 @@ type Bell struct{ client Client }
 // New returns a bell that rings through client.
 func New(client Client) Bell { return Bell{client} }
 
-// answerWithin bounds the one try of a ring.
-const answerWithin = 3 * time.Second
-
 // Ring implements [doorbell.Doorbell], with one request of at most 3 s whatever
 // the client's own retries are: a retry that finds the token gone could not tell
 // its own first try from somebody else's. A token that was answered before, whose
 // wait timed out or that nobody knows is gone: the decision was made before the
 // bell, so it is never treated as somebody else's.
 func (b Bell) Ring(ctx context.Context, token ledger.Secret) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := sfnrequest.Bounded(ctx)
 	defer cancel()
-	_, err := b.client.SendTaskSuccess(ctx, &sfn.SendTaskSuccessInput{TaskToken: aws.String(string(token)), Output: aws.String(`{"rung":true}`)}, once)
+	_, err := b.client.SendTaskSuccess(ctx, &sfn.SendTaskSuccessInput{TaskToken: aws.String(string(token)), Output: aws.String(`{"rung":true}`)}, sfnrequest.Once)
 	if err == nil {
 		return nil
 	}
@@ -55,23 +51,7 @@ func (b Bell) Ring(ctx context.Context, token ledger.Secret) error {
 		return &doorbell.GoneError{How: "InvalidToken"}
 	}
 	if response, is := errors.AsType[*smithyhttp.ResponseError](err); is && response.HTTPStatusCode()/100 == 4 {
-		return fmt.Errorf("sfnbell: %w: %s", doorbell.ErrRefused, word(err))
+		return fmt.Errorf("sfnbell: %w: %s", doorbell.ErrRefused, sfnrequest.Word(err))
 	}
-	return fmt.Errorf("sfnbell: not known whether the run was woken: %s", word(err))
-}
-
-// once switches the client's own retries off. Both are set, since the
-// environment may ask for more attempts.
-func once(o *sfn.Options) { o.Retryer, o.RetryMaxAttempts = aws.NopRetryer{}, 1 }
-
-// word keeps what an SDK's error says of its request, the token with it, out of
-// ours.
-func word(err error) string {
-	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		return api.ErrorCode()
-	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return "no time left"
-	}
-	return "no answer"
+	return fmt.Errorf("sfnbell: not known whether the run was woken: %s", sfnrequest.Word(err))
 }

@@ -10,15 +10,14 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
-	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/onceward/onceward/internal/executions"
+	"github.com/onceward/onceward/internal/sfnrequest"
 )
 
 // Client is the part of the Step Functions client that is needed.
@@ -33,9 +32,6 @@ type machine struct{ client Client }
 // own retries are.
 func New(client Client) executions.Machine { return machine{client} }
 
-// answerWithin bounds the one try of a request.
-const answerWithin = 3 * time.Second
-
 // Start implements [executions.Machine] with StartExecution, and with
 // DescribeExecution if the name has been used.
 func (m machine) Start(ctx context.Context, arn, name string, input json.RawMessage) (executions.State, error) {
@@ -47,17 +43,17 @@ func (m machine) Start(ctx context.Context, arn, name string, input json.RawMess
 		return m.taken(ctx, arn, name)
 	}
 	if refused(err) {
-		return "", fmt.Errorf("sfnexecutions: start %s: %w: %s", name, executions.ErrRefused, word(err))
+		return "", fmt.Errorf("sfnexecutions: start %s: %w: %s", name, executions.ErrRefused, sfnrequest.Word(err))
 	}
-	return "", fmt.Errorf("sfnexecutions: start %s: not known whether it runs: %s", name, word(err))
+	return "", fmt.Errorf("sfnexecutions: start %s: not known whether it runs: %s", name, sfnrequest.Word(err))
 }
 
 func (m machine) start(ctx context.Context, arn, name string, input json.RawMessage) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := sfnrequest.Bounded(ctx)
 	defer cancel()
 	_, err := m.client.StartExecution(ctx, &sfn.StartExecutionInput{
 		StateMachineArn: aws.String(arn), Name: aws.String(name), Input: aws.String(string(input)),
-	}, once)
+	}, sfnrequest.Once)
 	return err
 }
 
@@ -75,14 +71,14 @@ func (m machine) taken(ctx context.Context, arn, name string) (executions.State,
 
 // State implements [executions.Machine] with DescribeExecution.
 func (m machine) State(ctx context.Context, arn, name string) (executions.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := sfnrequest.Bounded(ctx)
 	defer cancel()
-	out, err := m.client.DescribeExecution(ctx, &sfn.DescribeExecutionInput{ExecutionArn: aws.String(executionARN(arn, name))}, once)
+	out, err := m.client.DescribeExecution(ctx, &sfn.DescribeExecutionInput{ExecutionArn: aws.String(executionARN(arn, name))}, sfnrequest.Once)
 	if _, missing := errors.AsType[*types.ExecutionDoesNotExist](err); missing {
 		return executions.Missing, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("sfnexecutions: look at %s: %s", name, word(err))
+		return "", fmt.Errorf("sfnexecutions: look at %s: %s", name, sfnrequest.Word(err))
 	}
 	switch out.Status {
 	case types.ExecutionStatusRunning, types.ExecutionStatusPendingRedrive:
@@ -105,25 +101,9 @@ func executionARN(arn, name string) string {
 	return strings.Replace(executions.Unversioned(arn), ":stateMachine:", ":execution:", 1) + ":" + name
 }
 
-// once switches the client's own retries off. Both are set, since the
-// environment may ask for more attempts.
-func once(o *sfn.Options) { o.Retryer, o.RetryMaxAttempts = aws.NopRetryer{}, 1 }
-
 // refused reports whether the service answered that it did nothing. A request
 // that timed out on its side may have been taken.
 func refused(err error) bool {
 	response, is := errors.AsType[*smithyhttp.ResponseError](err)
 	return is && response.HTTPStatusCode()/100 == 4 && response.HTTPStatusCode() != http.StatusRequestTimeout
-}
-
-// word keeps what an SDK's error says of its request, the run's input with it,
-// out of ours.
-func word(err error) string {
-	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		return api.ErrorCode()
-	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return "no time left"
-	}
-	return "no answer"
 }

@@ -3,6 +3,7 @@ package operatorhttp_test
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,12 +67,22 @@ func TestWhatIsNoRunIsRefusedBeforeAnythingIsStored(t *testing.T) {
 		`{"run_id":"a b"}`:                    operator.InvalidRequest,
 		`{"run_id":"r","tenant":"evil"}`:      operator.InvalidRequest,
 		`{"run_id":"r","nonsense":1}`:         operator.InvalidRequest,
+		`{"run_id":"r","script":null}`:        operator.InvalidRequest,
 		`{"run_id":"r","script":{"turns":1}}`: operator.InvalidRequest,
 		`{"run_id":"r","tool_policy":{"on_indeterminate":"hope"}}`: operator.InvalidRequest,
 		`{"run_id":"` + strings.Repeat("r", 257<<10) + `"}`:        operator.BodyTooLarge,
 	} {
 		if p := problemOf(t, d.send(t, http.MethodPost, "/v1/runs", body)); p.Code != want {
 			t.Errorf("%.60s: %s, want %s: %+v", body, p.Code, want, p.Errors)
+		}
+	}
+	for body, want := range map[string]operator.FieldError{
+		`{"run_id":"r"}`:                      {Location: "body.script", Message: "is required"},
+		`{"script":{"turns":[]}}`:             {Location: "body.run_id", Message: "is required"},
+		`{"run_id":"r","script":{"turns":1}}`: {Location: "body.script.turns", Message: "want a list"},
+	} {
+		if p := problemOf(t, d.send(t, http.MethodPost, "/v1/runs", body)); !slices.Equal(p.Errors, []operator.FieldError{want}) {
+			t.Errorf("%s: %+v", body, p.Errors)
 		}
 	}
 	for path, want := range map[string]operator.Code{

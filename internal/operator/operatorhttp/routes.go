@@ -52,7 +52,7 @@ type RunInput struct {
 	Principal  any    `json:"principal,omitempty" doc:"On whose behalf: subject and permissions"`
 	ToolPolicy any    `json:"tool_policy,omitempty" doc:"on_indeterminate: pause, tell or fail"`
 	Limits     any    `json:"limits,omitempty" doc:"active_seconds: how long the run may be active, without its waits"`
-	Script     any    `json:"script,omitempty" doc:"The turns of a scripted model; without it a model is asked"`
+	Script     any    `json:"script" doc:"What the model says: turns and answer, or converse. Required: the only planner so far plays a script"`
 }
 
 type startInput struct {

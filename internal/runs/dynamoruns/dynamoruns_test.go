@@ -44,7 +44,11 @@ func TestKeepsTheContract(t *testing.T) {
 	for _, kind := range kinds() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			runstest.Exercise(t, newStore(t, client(engine(t, kind), nil)))
+			seen := &consistent{complain: t.Errorf, seen: map[string]int{}}
+			runstest.Exercise(t, newStore(t, client(engine(t, kind), seen)))
+			if seen.seen["GetItem"] == 0 || seen.seen["Query"] == 0 {
+				t.Errorf("reads that were seen: %v", seen.seen)
+			}
 		})
 	}
 }

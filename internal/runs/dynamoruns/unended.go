@@ -3,8 +3,6 @@ package dynamoruns
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/onceward/onceward/internal/cursor"
 	"github.com/onceward/onceward/internal/names"
 	"github.com/onceward/onceward/internal/runs"
 )
@@ -44,7 +43,7 @@ func (s *Store) Unended(ctx context.Context, q runs.Query) (runs.Page, error) {
 	}
 	page, err := decodePage(found)
 	if more {
-		page.Next = cursor(found[len(found)-1])
+		page.Next = cursor.Encode(placeOf(found[len(found)-1]))
 	}
 	return page, err
 }
@@ -144,23 +143,11 @@ func placeOf(it item) place {
 	return place{Partition: d.text(names.AttrPartition), Shard: d.text(names.AttrIndexPartition), Sort: d.text(names.AttrIndexSort)}
 }
 
-func cursor(last item) string {
-	b, err := json.Marshal(placeOf(last))
-	if err != nil { // three strings always encode
-		panic(err)
-	}
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
 func parseCursor(given string) (place, error) {
 	if given == "" {
 		return place{}, nil
 	}
-	var p place
-	b, err := base64.RawURLEncoding.DecodeString(given)
-	if err == nil {
-		err = json.Unmarshal(b, &p)
-	}
+	p, err := cursor.Decode[place](given)
 	if err != nil || p.Partition == "" || p.Shard == "" || p.Sort == "" {
 		return place{}, fmt.Errorf("%w: cursor", runs.ErrInvalid)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/internal/runs"
 )
 
-// What a launcher refuses; none of them has changed anything.
+// What a launcher refuses. Nothing was stored and nothing started.
 var (
 	ErrOtherInput = errors.New("launch: there is a run of this id with another input")
 	ErrNoRun      = errors.New("launch: there is no such run")
@@ -29,7 +29,7 @@ var (
 )
 
 // errMoves reports a run that others keep moving while it is looked at.
-var errMoves = errors.New("launch: the run keeps moving")
+var errMoves = errors.New("launch: not known whether the run has a driver: it keeps moving; resume it again")
 
 // GracePeriod is how long whoever moved a run has to start the driver that it
 // named before [Launcher.Tend] does.
@@ -61,8 +61,9 @@ func (l Launched) Undriven() bool {
 // Start begins the run that raw describes, and starts its first driver. To repeat
 // it with the same input returns the run that stands, and starts its driver if
 // there has been none. [runs.ErrBadInput], [ErrNoMachine] and [ErrOtherInput]
-// mean that nothing was stored. After any other error the run may stand, with or without a driver:
-// Launched.Run says so if it is known, and Start may be repeated.
+// mean that nothing was stored. After any other error the run may stand, with or
+// without a driver: Launched.Run says so if it is known, and Start may be
+// repeated.
 func (l Launcher) Start(ctx context.Context, raw json.RawMessage) (Launched, error) {
 	in, err := runs.ParseInput(raw)
 	if err == nil && l.StateMachine == "" {
@@ -89,10 +90,21 @@ func (l Launcher) Start(ctx context.Context, raw json.RawMessage) (Launched, err
 		return Launched{Run: stands}, nil
 	}
 	state, err := l.Machine.State(ctx, stands.Machine, stands.Driver)
-	if err != nil || state != executions.Missing {
+	if err != nil || state != executions.Missing || l.forgotten(stands) {
 		return Launched{Run: stands, Driver: state}, err
 	}
 	return l.begin(ctx, stands)
+}
+
+// remembered is for how long an execution that is missing has surely never been
+// started. Step Functions forgets one 90 days after it has ended.
+const remembered = 60 * 24 * time.Hour
+
+// forgotten reports whether the run's driver, which is missing, may have run and
+// been forgotten since: it has planned, or was named too long ago to tell. Whether
+// such a run goes on is a person's word, as with every driver that has ended.
+func (l Launcher) forgotten(run runs.Run) bool {
+	return run.Step.Plan > 0 || l.Now().After(run.WrittenAt.Add(remembered))
 }
 
 // sameInput compares what the inputs mean; one without a canonical form is the
@@ -110,7 +122,8 @@ func sameInput(a, b json.RawMessage) bool {
 const maxLost = 5
 
 // Resume gives a run without a driver one again: the driver that it names if that
-// was never started, else its next generation. [ErrNoRun], [ErrEnded] and
+// was never started, else its next generation, also of one that Step Functions has
+// forgotten. [ErrNoRun], [ErrEnded] and
 // [ErrDriven] mean that nothing was done; with the latter two comes the run. Of
 // two at once one moves the run, and both return what it has become. After any
 // other error it is open whether the run has a driver; Resume may be repeated.
@@ -131,7 +144,7 @@ func (l Launcher) Resume(ctx context.Context, id runs.ID) (Launched, error) {
 		switch {
 		case err != nil:
 			return Launched{Run: run}, err
-		case state == executions.Missing:
+		case state == executions.Missing && !l.forgotten(run):
 			return l.begin(ctx, run)
 		case state == executions.Running && overtaken:
 			return Launched{Run: run, Driver: state}, nil // by whoever resumed it at the same time
@@ -152,6 +165,45 @@ func (l Launcher) Resume(ctx context.Context, id runs.ID) (Launched, error) {
 		run, overtaken = stands, true
 	}
 	return Launched{Run: run}, errMoves
+}
+
+// Orphan is an execution that has ended badly, as its end was announced.
+type Orphan struct {
+	Machine   string // ARN of its state machine
+	Execution string // its name
+	Input     json.RawMessage
+	StartedAt time.Time
+}
+
+// Adopt puts the run of an execution that was started by itself and ended before
+// its first plan could put one, so that the run is listed and can be resumed. It
+// starts nothing, and leaves a run that there is alone. An execution that is not
+// of the launcher's machine, has not ended or whose input describes no run is
+// refused or passed over; nothing was stored then.
+func (l Launcher) Adopt(ctx context.Context, o Orphan) (adopted bool, _ error) {
+	in, err := runs.ParseInput(o.Input)
+	if err != nil || executions.Unversioned(o.Machine) != executions.Unversioned(l.StateMachine) {
+		return false, err
+	}
+	if run, err := l.Runs.Load(ctx, in.ID); err != nil || run.Exists() {
+		return false, err
+	}
+	if state, err := l.Machine.State(ctx, o.Machine, o.Execution); err != nil || !state.Ended() {
+		return false, err
+	}
+	// Stored now: that there is a run, and that its driver is one that has ended. If
+	// we stop before, nothing tells of the run but the execution's own end.
+	run, err := l.save(ctx, runs.Begin(runs.Start{
+		ID: in.ID, Agent: in.Agent, Subject: in.Subject, Policy: in.Policy, ActiveLimit: in.ActiveLimit, Input: o.Input,
+		Execution: o.Execution, Machine: l.StateMachine, At: o.StartedAt,
+	}, l.NewID()))
+	if errors.Is(err, runs.ErrStale) {
+		return false, nil // somebody began it meanwhile
+	} else if err != nil {
+		return false, err
+	}
+	l.log(ctx, "run adopted from an execution that ended before its first plan", run)
+	return true, nil
 }
 
 // Tend looks at a run, such as [runs.Store.Unended] lists it, and starts the
@@ -175,7 +227,7 @@ func (l Launcher) Tend(ctx context.Context, run runs.Run) (Launched, error) {
 			return Launched{Run: stands}, err
 		}
 	}
-	if state != executions.Missing || l.Now().Before(stands.WrittenAt.Add(GracePeriod)) {
+	if state != executions.Missing || l.forgotten(stands) || l.Now().Before(stands.WrittenAt.Add(GracePeriod)) {
 		return Launched{Run: stands, Driver: state}, nil
 	}
 	return l.begin(ctx, stands)

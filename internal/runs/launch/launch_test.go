@@ -195,6 +195,73 @@ func TestTendStartsOnlyADriverThatWasNeverStartedAndOnlyAfterAWhile(t *testing.T
 	}
 }
 
+// Proves: R119
+func TestRunOfAnExecutionThatEndedBeforeItsFirstPlanIsListedAndCanBeResumed(t *testing.T) {
+	t.Parallel()
+	const own = "by-hand"
+	w := newWorld()
+	if _, err := w.machine.Start(t.Context(), versionARN, own, plain()); err != nil {
+		t.Fatal(err)
+	}
+	orphan := launch.Orphan{Machine: versionARN, Execution: own, Input: plain(), StartedAt: dawn.Add(-time.Minute)}
+	if adopted, err := w.Adopt(t.Context(), orphan); adopted || err != nil || w.stored(t).Exists() {
+		t.Fatalf("while it runs: %t, %v", adopted, err)
+	}
+	w.machine.End(own, executions.Failed)
+	for name, of := range map[string]launch.Orphan{
+		"of another machine":       {Machine: strings.Replace(versionARN, ":m:7", ":other:7", 1), Execution: own, Input: plain()},
+		"that there never was":     {Machine: versionARN, Execution: "x", Input: plain()},
+		"whose input is no run's":  {Machine: versionARN, Execution: own, Input: json.RawMessage(`{}`)},
+		"whose input did not come": {Machine: versionARN, Execution: own},
+	} {
+		if adopted, _ := w.Adopt(t.Context(), of); adopted || w.stored(t).Exists() {
+			t.Errorf("an execution %s was adopted", name)
+		}
+	}
+	if adopted, err := w.Adopt(t.Context(), orphan); !adopted || err != nil {
+		t.Fatalf("%t, %v", adopted, err)
+	}
+	if all := w.tended(t); len(all) != 1 || !all[0].Undriven() || all[0].Started || !all[0].Run.StartedAt.Equal(orphan.StartedAt) {
+		t.Errorf("%+v", all)
+	}
+	if got, err := w.Resume(t.Context(), theRun); err != nil || !got.Started || got.Run.Previous != own {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if adopted, err := w.Adopt(t.Context(), orphan); adopted || err != nil || w.stored(t).Previous != own {
+		t.Errorf("a second time: %t, %v", adopted, err)
+	}
+}
+
+// Step Functions forgets an execution some time after it has ended; a person may
+// have stopped it.
+func TestDriverThatIsForgottenIsNotStartedAgainAndResumeGivesTheNextOne(t *testing.T) {
+	t.Parallel()
+	for name, planned := range map[string]bool{"it has planned": true, "it never planned": false} {
+		w := driverless(t, executions.Aborted)
+		if planned {
+			run := w.stored(t)
+			run.Step.Plan = 1
+			if _, err := w.runs.Save(t.Context(), run.Issued(nil, "planned")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.machine.Forget(named(1))
+		w.now = w.now.Add(time.Hour)
+		if !planned {
+			w.now = w.now.Add(91 * 24 * time.Hour)
+		}
+		if got, err := w.Tend(t.Context(), w.stored(t)); err != nil || got.Started || !got.Undriven() || w.names() != "" {
+			t.Errorf("%s: tended: %+v, %v", name, got, err)
+		}
+		if got, err := w.Start(t.Context(), plain()); err != nil || got.Started || w.names() != "" {
+			t.Errorf("%s: started again: %+v, %v", name, got, err)
+		}
+		if got, err := w.Resume(t.Context(), theRun); err != nil || !got.Started || got.Run.Generation != 2 || w.names() != named(2) {
+			t.Errorf("%s: resumed: %+v, %v", name, got, err)
+		}
+	}
+}
+
 // The list may be behind; whoever is on it may have gone on.
 func TestTendOfARunThatHasMovedSinceItWasListedLooksAtTheRunThatStands(t *testing.T) {
 	t.Parallel()

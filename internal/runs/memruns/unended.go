@@ -3,11 +3,10 @@ package memruns
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"slices"
 
+	"github.com/onceward/onceward/internal/cursor"
 	"github.com/onceward/onceward/internal/runs"
 )
 
@@ -45,26 +44,14 @@ func (s *Store) Unended(_ context.Context, q runs.Query) (runs.Page, error) {
 	if len(found) <= limit {
 		return runs.Page{Runs: found}, nil
 	}
-	return runs.Page{Runs: found[:limit], Next: placeOf(found[limit-1]).cursor()}, nil
-}
-
-func (p place) cursor() string {
-	b, err := json.Marshal(p)
-	if err != nil { // plain fields always encode
-		panic(err)
-	}
-	return base64.RawURLEncoding.EncodeToString(b)
+	return runs.Page{Runs: found[:limit], Next: cursor.Encode(placeOf(found[limit-1]))}, nil
 }
 
 func parseCursor(given string) (place, error) {
 	if given == "" {
 		return place{}, nil
 	}
-	var p place
-	b, err := base64.RawURLEncoding.DecodeString(given)
-	if err == nil {
-		err = json.Unmarshal(b, &p)
-	}
+	p, err := cursor.Decode[place](given)
 	if err != nil || p.Run == "" {
 		return place{}, fmt.Errorf("%w: cursor", runs.ErrInvalid)
 	}

@@ -2,7 +2,7 @@
 // once for a test process and shared by its tests, so every test makes its own
 // table. Where an engine is not installed the test is skipped with the command
 // that installs it; with CI set in the environment it fails instead, so that
-// no build is green for want of an engine.
+// no build is green for want of an engine. Start with [Table].
 package enginetest
 
 import (
@@ -54,7 +54,6 @@ func Start(t testing.TB, kind string) (endpoint string) {
 		t.Fatalf("enginetest: %v", err)
 	}
 	running[k] = e
-
 	return e.Endpoint()
 }
 
@@ -62,7 +61,6 @@ func Start(t testing.TB, kind string) (endpoint string) {
 // when the test runs again.
 func Table(t testing.TB) string {
 	t.Helper()
-
 	return "test-" + strings.ToLower(rand.Text())
 }
 
@@ -103,6 +101,5 @@ func (w wrapped) Run() int {
 		e.Kill() // nothing in memory is worth a graceful end
 		delete(running, kind)
 	}
-
 	return code
 }

@@ -42,7 +42,6 @@ func ask(t *testing.T, kind string) *verdict {
 		enginetest.Start(v, kind)
 	}()
 	<-done
-
 	return v
 }
 

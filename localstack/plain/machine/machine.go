@@ -1,5 +1,6 @@
-// Package machine holds the state machine round the plain Lambda function: the
-// comparison that the demo pays twice with.
+// Package machine holds the state machine round the plain Lambda function, with
+// a Retry and neither ledger nor guard: the comparison that the demo pays twice
+// with. Start with [Definition].
 package machine
 
 import _ "embed"

@@ -89,7 +89,7 @@ func (s *Stack) Restart(ctx context.Context) error {
 	cmd.Dir = s.options.Dir
 	cmd.Env = append(os.Environ(), s.options.Env...)
 	cmd.Stderr = s.options.Stderr
-	child, url, err := process.StartReady(ctx, cmd, "ready ")
+	child, url, err := process.StartReady(ctx, cmd, stack.ReadyPrefix)
 	if err != nil {
 		return fmt.Errorf("child: starting the stack: %w", err)
 	}
@@ -141,14 +141,6 @@ func (s *Stack) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.child.PID()
-}
-
-// Exited is closed when the process of the last start is gone, for whatever
-// reason.
-func (s *Stack) Exited() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.child.Exited()
 }
 
 // Stop asks the stack to end in good order and waits. One that does not is

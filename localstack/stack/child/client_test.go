@@ -116,6 +116,12 @@ type call struct {
 // operator sends a request about a run's call to the operator's API.
 func operator(t *testing.T, s *child.Stack, method, run, verb string, body any, into any) {
 	t.Helper()
+	plane(t, s, method, "/v1/tool-executions/"+url.PathEscape(run+":call_1")+verb, body, into)
+}
+
+// plane sends a request to the operator's API.
+func plane(t *testing.T, s *child.Stack, method, path string, body any, into any) {
+	t.Helper()
 	var content io.Reader = http.NoBody
 	if body != nil {
 		text, err := json.Marshal(body)
@@ -124,7 +130,7 @@ func operator(t *testing.T, s *child.Stack, method, run, verb string, body any, 
 		}
 		content = bytes.NewReader(text)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, s.URL()+"/v1/tool-executions/"+url.PathEscape(run+":call_1")+verb, content)
+	req, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, content)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +143,7 @@ func operator(t *testing.T, s *child.Stack, method, run, verb string, body any, 
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s %s%s: %s: %s %v", method, run, verb, resp.Status, text, err)
+		t.Fatalf("%s %s: %s: %s %v", method, path, resp.Status, text, err)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/localstack/stack/child"
 )
 
-// Proves: R92, R93, R119
+// Proves: R36, R92, R93, R119
 func TestEverythingKilledComesBackWithItsDataAndGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, kind := range dynamodb.Kinds() {

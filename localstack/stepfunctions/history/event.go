@@ -1,7 +1,7 @@
 // Package history keeps what happened in an execution: events with ids from 1,
 // the id of the event that led to each, and the types, names and details that
 // AWS's GetExecutionHistory shows. A Log is bounded as on AWS, and nothing is
-// appended after the event that ends the execution.
+// appended after the event that ends the execution. Start with [Event] and [Log].
 package history
 
 import (

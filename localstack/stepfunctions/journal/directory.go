@@ -6,7 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/onceward/onceward/localstack/filelock"
 )
 
 // ErrInUse means that a living process holds the directory.
@@ -25,16 +26,11 @@ func Open(path string) (*Directory, error) {
 	if err := os.MkdirAll(path, onlyOwner); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, ownerOnly)
-	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
-	}
-	// The system lets go of it with the process, so a killed one leaves no trace.
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = lock.Close() // nothing was written
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w: %s", ErrInUse, path)
-		}
+	lock, err := filelock.Take(filepath.Join(path, "lock"))
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return nil, fmt.Errorf("%w: %s", ErrInUse, path)
+	case err != nil:
 		return nil, fmt.Errorf("journal: lock %s: %w", path, err)
 	}
 	return &Directory{path: path, lock: lock}, nil

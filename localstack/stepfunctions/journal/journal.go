@@ -2,8 +2,8 @@
 // line that names the format, then entries, each with its length and checksums.
 // An entry is in the file when Append returns, and survives the death of the
 // process by any signal; nothing is forced to the disk, so the machine's own
-// crash may cost the newest entries. Read forgives an entry cut off at the end,
-// and refuses everything else that it does not understand.
+// crash may cost the newest entries. [Read] forgives an entry cut off at the end,
+// and refuses everything else that it does not understand. Start with [Open].
 package journal
 
 import (

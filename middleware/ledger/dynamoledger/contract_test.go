@@ -21,11 +21,13 @@ func harness(tb testing.TB, kind string) ledgertest.Harness {
 	return ledgertest.Harness{
 		New: func(tb testing.TB) ledger.Store {
 			tb.Helper()
-			return newStore(tb, newClient(endpoint, nil), nil)
+			return newStore(tb, newClient(endpoint, checked(tb)), nil)
 		},
 		Lossy: func(tb testing.TB, seed uint64) ledger.Store {
 			tb.Helper()
-			return newStore(tb, newClient(endpoint, newWire(atRandom(seed)), quickRetries), nil)
+			lossy := newWire(atRandom(seed))
+			lossy.inner = checked(tb)
+			return newStore(tb, newClient(endpoint, lossy, quickRetries), nil)
 		},
 		Verify: func(tb testing.TB, r ledger.Record) { tb.Helper(); verify(tb, looker, r) },
 	}

@@ -2,7 +2,7 @@
 // how a record is an item and how a proof is a condition; which moves there are
 // stands in the ledger's table. Every move is one conditional write, every read
 // that decides is consistent, and no transaction is used. The client's retries
-// stay on: a write that meets itself is recognised by its id.
+// stay on: a write that meets itself is recognised by its id. Start with [New].
 package dynamoledger
 
 import (

@@ -2,8 +2,6 @@ package dynamoledger
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/onceward/onceward/internal/cursor"
 	"github.com/onceward/onceward/internal/names"
 	"github.com/onceward/onceward/middleware/ledger"
 )
@@ -101,21 +100,16 @@ func scanCursor(last item) string {
 		return ""
 	}
 	d := decoder{it: last}
-	text, _ := json.Marshal(scanKey{ // four strings can't fail
+	return cursor.Encode(scanKey{
 		d.str(names.AttrPartition), d.str(names.AttrSort), d.str(names.AttrIndexPartition), d.str(names.AttrIndexSort),
 	})
-	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-func parseScanCursor(cursor string) (item, error) {
-	if cursor == "" {
+func parseScanCursor(given string) (item, error) {
+	if given == "" {
 		return nil, nil
 	}
-	var k scanKey
-	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err == nil {
-		err = json.Unmarshal(text, &k)
-	}
+	k, err := cursor.Decode[scanKey](given)
 	if err != nil || slices.Contains([]string{k.Partition, k.Sort, k.IndexPartition, k.IndexSort}, "") {
 		return nil, fmt.Errorf("dynamoledger: %w: cursor", ledger.ErrInvalid)
 	}

@@ -233,7 +233,7 @@ func TestTextThatWouldFillTheItemIsRefusedOrCut(t *testing.T) {
 	}
 	d := decision(r)
 	d.Reason = strings.Repeat("because ", 5000)
-	if _, err := s.Apply(t.Context(), must(t)(r.AskUndo(stamp(), d, false))); !errors.Is(err, ledger.ErrInvalid) {
+	if _, err := s.Apply(t.Context(), must(t)(r.AskUndo(stamp(), d, ledger.UndoAsk{}))); !errors.Is(err, ledger.ErrInvalid) {
 		t.Errorf("a reason of 40 KB: got %v, want ErrInvalid", err)
 	}
 }

@@ -3,8 +3,6 @@ package dynamoledger
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/onceward/onceward/internal/cursor"
 	"github.com/onceward/onceward/internal/names"
 	"github.com/onceward/onceward/middleware/ledger"
 )
@@ -63,7 +62,7 @@ func (s *Store) Unsettled(ctx context.Context, q ledger.Query) (ledger.Page, err
 	var next string
 	if len(found) > limit {
 		found = found[:limit]
-		next = found[limit-1].cursor()
+		next = cursor.Encode(found[limit-1].position)
 	}
 	page, err := decodePage(found)
 	page.Next = next
@@ -141,20 +140,11 @@ func decodePage(found []listed) (ledger.Page, error) {
 	return page, errors.Join(errs...)
 }
 
-func (p position) cursor() string {
-	text, _ := json.Marshal(p) // two strings can't fail
-	return base64.RawURLEncoding.EncodeToString(text)
-}
-
-func parseCursor(cursor string) (position, error) {
-	if cursor == "" {
+func parseCursor(given string) (position, error) {
+	if given == "" {
 		return position{}, nil
 	}
-	var p position
-	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err == nil {
-		err = json.Unmarshal(text, &p)
-	}
+	p, err := cursor.Decode[position](given)
 	if err != nil || p.Index == "" || p.Sort == "" {
 		return position{}, fmt.Errorf("dynamoledger: %w: cursor", ledger.ErrInvalid)
 	}

@@ -145,7 +145,7 @@ func ruling() []verb {
 			return r.Withdraw(s, decision(r))
 		}},
 		{"ask undo", func(r ledger.Record, s ledger.Stamp, _ ledger.Key) (ledger.Move, error) {
-			return r.AskUndo(s, decision(r), true)
+			return r.AskUndo(s, decision(r), ledger.UndoAsk{KnowsUnknown: true})
 		}},
 		{"acknowledge", func(r ledger.Record, s ledger.Stamp, _ ledger.Key) (ledger.Move, error) {
 			return r.Acknowledge(s, decision(r))

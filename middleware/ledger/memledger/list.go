@@ -3,13 +3,12 @@ package memledger
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"slices"
 	"time"
 
+	"github.com/onceward/onceward/internal/cursor"
 	"github.com/onceward/onceward/middleware/ledger"
 )
 
@@ -94,7 +93,7 @@ func page(lines []listed, limit int) ledger.Page {
 	var p ledger.Page
 	for i, l := range lines {
 		if i == limit {
-			p.Next = lines[i-1].cursor()
+			p.Next = cursor.Encode(lines[i-1].position)
 			break
 		}
 		if l.record != nil {
@@ -108,20 +107,11 @@ func page(lines []listed, limit int) ledger.Page {
 
 func at(t time.Time, name string) position { return position{t.UnixMilli(), name} }
 
-func (p position) cursor() string {
-	text, _ := json.Marshal(p) // two plain fields can't fail
-	return base64.RawURLEncoding.EncodeToString(text)
-}
-
-func parseCursor(cursor string) (*position, error) {
-	if cursor == "" {
+func parseCursor(given string) (*position, error) {
+	if given == "" {
 		return nil, nil //nolint:nilnil // no cursor is no position
 	}
-	var p position
-	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err == nil {
-		err = json.Unmarshal(text, &p)
-	}
+	p, err := cursor.Decode[position](given)
 	if err != nil || p.Name == "" {
 		return nil, fmt.Errorf("memledger: %w: cursor", ledger.ErrInvalid)
 	}

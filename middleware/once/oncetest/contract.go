@@ -26,7 +26,8 @@ const mostPlaces = 5
 //
 // Of a tool that can undo, the same is asked of Compensate: it undoes a call that
 // completed and one that nobody knows of, under each fault at each of its writes,
-// with repeats, and must send the undo's own key.
+// with repeats, and must send the undo's own key. It must not undo what a person
+// who settled the call has typed as its external id.
 //
 // The caller has the tool's Permission, and no approval is asked for. Put it in
 // an ordinary test, so that CI runs it.

@@ -75,13 +75,28 @@ func (s *stage[In, Out]) askUndo(ctx context.Context) (undo once.Request, ok boo
 		return once.Request{}, false
 	}
 	d := ledger.Decision{ID: "ask", Actor: "a tester", Reason: "to check the contract", Version: rec.Version}
-	move, err := rec.AskUndo(ledger.Stamp{At: s.clock.now(), WriteID: d.ID}, d, true)
+	move, err := rec.AskUndo(ledger.Stamp{At: s.clock.now(), WriteID: d.ID}, d, ledger.UndoAsk{KnowsUnknown: true})
 	if err == nil {
 		_, err = s.store.Apply(ctx, move)
 	}
 	undo = s.req
 	undo.CallID = s.req.Key().Undo(rec.Undo.N + 1).CallID
 	return undo, err == nil
+}
+
+// settleAs lets a person settle the call as one that took effect under that id; ok
+// is false if it is not unknown.
+func (s *stage[In, Out]) settleAs(ctx context.Context, externalID string) (ok bool) {
+	rec, err := s.store.Load(ctx, s.req.Key())
+	if err != nil || rec.Status != ledger.Indeterminate {
+		return false
+	}
+	d := ledger.Decision{ID: "settle", Actor: "a tester", Reason: "to check the contract", Version: rec.Version}
+	move, err := rec.Resolve(ledger.Stamp{At: s.clock.now(), WriteID: d.ID}, d, ledger.Settlement{Effect: ledger.Happened, ExternalID: externalID})
+	if err == nil {
+		_, err = s.store.Apply(ctx, move)
+	}
+	return err == nil
 }
 
 // quiet is longer than the tool's timeout and settle delay, their defaults too.

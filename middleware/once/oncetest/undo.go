@@ -1,6 +1,7 @@
 package oncetest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/onceward/onceward/middleware/ledger"
@@ -8,7 +9,8 @@ import (
 )
 
 // playUndos undoes a call that completed under every fault at each of the undo's
-// writes, and calls that nobody knows of: one that took effect, one that did not.
+// writes, and calls that nobody knows of: one that took effect, one that did not;
+// and these once more after a person has settled them wrongly.
 func (c contract[In, Out]) playUndos(t testing.TB) {
 	t.Helper()
 	clean, ok := c.playUndo(t, 0, 0, 1)
@@ -26,6 +28,37 @@ func (c contract[In, Out]) playUndos(t testing.TB) {
 	}
 	for _, before := range []Fault{LoseAnswer, DropRequest} {
 		c.playUndo(t, before, 0, 1)
+		c.playTyped(t, before)
+	}
+}
+
+// typed is an external id that no receiver has given.
+const typed = "typed-by-a-person"
+
+// playTyped undoes a call that a person has settled by an id with a typing error
+// in it: somebody else's effect may have that id, so no write may name it.
+func (c contract[In, Out]) playTyped(t testing.TB, before Fault) {
+	t.Helper()
+	s, ok := stageOf(t, c.build, 0)
+	if !ok {
+		return
+	}
+	s.strike(before, 1)
+	s.bound.Do(t.Context(), s.req, c.example)
+	s.clock.pass(s.quiet())
+	if !s.settleAs(t.Context(), typed) {
+		return // it is known, and so its id is the tool's own word
+	}
+	undo, ok := s.askUndo(t.Context())
+	if !ok {
+		return
+	}
+	earlier := len(s.receiver.sent())
+	s.bound.Compensate(t.Context(), undo, c.example)
+	for _, w := range s.receiver.sent()[earlier:] {
+		if strings.Contains(w.all, typed) {
+			c.fail(t, "undo of a call that a person has settled: a write names the external id that the person typed, which may be somebody else's: Compensate has to look up by rec.Key what it undoes")
+		}
 	}
 }
 

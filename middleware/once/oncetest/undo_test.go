@@ -57,6 +57,18 @@ func TestContractFindsWhatIsWrongWithAnUndo(t *testing.T) {
 			t.Permission, t.ApproveWithin = "notes:write", time.Hour
 		}), ""},
 		{"an undo that does not look first", tool(good, undoes(voidBlindly)), ""},
+		{"an undo that trusts the id on record", tool(good, undoes(func(ctx context.Context, r *oncetest.Receiver, rec ledger.Record) error {
+			if rec.Outcome.ExternalID == "" {
+				return void(ctx, r, rec)
+			}
+			return send(ctx, r.Client(), r, func(req *http.Request) { req.URL.Path = "/void/" + rec.Outcome.ExternalID })
+		})), "send_note: undo of a call that a person has settled: a write names the external id that the person typed"},
+		{"an undo that checks the id on record", tool(good, undoes(func(ctx context.Context, r *oncetest.Receiver, rec ledger.Record) error {
+			if rec.Outcome.ExternalID != "" {
+				return once.Rejected(errors.New("undo it by hand"))
+			}
+			return void(ctx, r, rec)
+		})), ""},
 		{"an undo in two writes", tool(good, undoes(func(ctx context.Context, r *oncetest.Receiver, rec ledger.Record) error {
 			if err := void(ctx, r, rec); err != nil {
 				return err
@@ -161,7 +173,7 @@ func TestReceiverCountsUndosByTheirKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	move, err := rec.AskUndo(ledger.Stamp{At: time.Now(), WriteID: "w"}, ledger.Decision{ID: "d", Actor: "ann", Reason: "wrong", Version: rec.Version}, false)
+	move, err := rec.AskUndo(ledger.Stamp{At: time.Now(), WriteID: "w"}, ledger.Decision{ID: "d", Actor: "ann", Reason: "wrong", Version: rec.Version}, ledger.UndoAsk{})
 	if err == nil {
 		_, err = store.Apply(t.Context(), move)
 	}

@@ -28,21 +28,21 @@ import (
 
 type function func(ctx context.Context, event events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error)
 
-// newHandler connects the API to AWS as the environment says. Every missing or
+// newFunction connects the API to AWS as the environment says. Every missing or
 // wrong variable is named in one error.
-func newHandler(ctx context.Context, env func(string) string, logs io.Writer) (function, error) {
-	log := slog.New(slog.NewJSONHandler(logs, nil))
+func newFunction(ctx context.Context, env func(string) string, logs io.Writer) (function, error) {
 	table, err := startup.Setting(env, names.EnvTable)
-	machine, machineErr := startup.Setting(env, names.EnvMachine)
 	tools, toolsErr := runs.ToolsOf(env)
-	if err := errors.Join(err, machineErr, toolsErr); err != nil {
+	machine, machineErr := startup.Setting(env, names.EnvMachine)
+	if err := errors.Join(err, toolsErr, machineErr); err != nil {
 		return nil, err
 	}
 	cfg, err := startup.AWS(ctx)
 	if err != nil {
 		return nil, err
 	}
-	database := dynamodb.NewFromConfig(cfg)
+	log := slog.New(slog.NewJSONHandler(logs, nil))
+	database, steps := dynamodb.NewFromConfig(cfg), sfn.NewFromConfig(cfg)
 	store, err := dynamoledger.New(database, table, nil)
 	if err != nil {
 		return nil, err
@@ -51,12 +51,12 @@ func newHandler(ctx context.Context, env func(string) string, logs io.Writer) (f
 	if err != nil {
 		return nil, err
 	}
-	steps := sfn.NewFromConfig(cfg)
-	driver := sfnexecutions.New(steps)
+	launcher := launch.Launcher{
+		Runs: stored, Machine: sfnexecutions.New(steps), StateMachine: machine, Now: time.Now, NewID: rand.Text, Log: log,
+	}
 	service, err := operator.New(operator.Config{
-		Store: store, Waits: store, History: store, Runs: stored, Log: log,
-		Bell: sfnbell.New(steps), Tools: lambdatools.New(lambdatools.Client(cfg), tools), Machine: driver,
-		Launcher: launch.Launcher{Runs: stored, Machine: driver, StateMachine: machine, Now: time.Now, NewID: rand.Text, Log: log},
+		Store: store, Waits: store, History: store, Runs: stored, Log: log, Bell: sfnbell.New(steps),
+		Tools: lambdatools.New(lambdatools.Client(cfg), tools), Machine: launcher.Machine, Launcher: launcher,
 	})
 	if err != nil {
 		return nil, err

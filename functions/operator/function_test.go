@@ -25,7 +25,7 @@ func TestATableThatHangsEndsInAProblemBeforeTheFunctionIsStopped(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	settings := map[string]string{names.EnvTable: "table", names.EnvTools: `{"issue_credit":{"function":"billing-tools","class":"external"}}`, names.EnvMachine: "arn"}
-	handle, err := newHandler(t.Context(), func(name string) string { return settings[name] }, io.Discard)
+	handle, err := newFunction(t.Context(), func(name string) string { return settings[name] }, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,9 +39,9 @@ func TestATableThatHangsEndsInAProblemBeforeTheFunctionIsStopped(t *testing.T) {
 	}
 }
 
-func TestSettingsAreCheckedTogether(t *testing.T) {
+func TestFunctionNamesEverySettingThatIsWrong(t *testing.T) {
 	t.Parallel()
-	_, err := newHandler(t.Context(), func(string) string { return "" }, io.Discard)
+	_, err := newFunction(t.Context(), func(string) string { return "" }, io.Discard)
 	for _, name := range []string{names.EnvTable, names.EnvTools, names.EnvMachine} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s is not named: %v", name, err)

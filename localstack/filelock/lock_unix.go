@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package stack
+package filelock
 
 import (
 	"errors"
@@ -8,11 +8,10 @@ import (
 	"syscall"
 )
 
-// lockFile takes an exclusive lock that ends with the process, however it ends.
-func lockFile(file *os.File) error {
+func lock(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return ErrDataInUse
+		return ErrHeld
 	}
-	return err
+	return os.NewSyscallError("flock", err)
 }
