@@ -42,6 +42,9 @@ var buildProgram = sync.OnceValues(func() (string, error) {
 // Proves: R92, R93, R119, R144, R145, R156, R157, R158, R159, R160, R161
 func TestDemoStoriesHoldWithoutNetworkKeyOrDatabase(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("with -short: the demo is a program of its own, which the race detector does not see; make test runs it")
+	}
 	var said, logged bytes.Buffer
 	cmd := demoCommand(t)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, &said, &logged

@@ -26,6 +26,9 @@ func (s *suite) histories(t *testing.T) {
 	if rounds == 0 {
 		rounds = 4
 	}
+	if testing.Short() {
+		rounds = min(rounds, 2)
+	}
 	for round := range rounds {
 		seed := uint64(round) + 1
 		t.Run(fmt.Sprint("every answer is heard, seed ", seed), func(t *testing.T) {

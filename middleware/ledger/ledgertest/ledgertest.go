@@ -37,7 +37,8 @@ type Harness struct {
 	// Behind is how long the list may be behind. 0 is 5 seconds.
 	Behind time.Duration
 
-	// Histories is how many concurrent histories are checked. 0 is 4.
+	// Histories is how many concurrent histories are checked, at most 2 with
+	// -short. 0 is 4.
 	Histories int
 }
 
