@@ -24,8 +24,8 @@ func atEachRequest(t *testing.T, places []place, effects []faults.Effect, also f
 					r := &fullRun{id: ownRun(t)}
 					seen := armAt(t, r, p, nth, effect)
 					r.play(t)
-					if hits := seen().Hits; hits != 1 {
-						t.Errorf("the fault struck %d times", hits)
+					if saw := seen(); !struckOnce(saw.Hits, saw.Matches, nth) {
+						t.Errorf("the fault struck %d times at %d requests", saw.Hits, saw.Matches)
 					}
 					r.holds(t)
 					also(t, r)
@@ -33,6 +33,13 @@ func atEachRequest(t *testing.T, places []place, effects []faults.Effect, also f
 			}
 		}
 	}
+}
+
+// struckOnce reports whether the fault at the nth request did its work. A run may
+// have sent fewer than were counted, of which some were sent again on a busy
+// machine, or belonged to a list that looked at the run; then it had none to strike.
+func struckOnce(hits, matches, nth int) bool {
+	return hits == 1 || hits == 0 && nth > 1 && matches < nth
 }
 
 // Proves: R45, R63, R84, R147, R150
