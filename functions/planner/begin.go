@@ -40,8 +40,5 @@ func (p *Planner) begin(ctx context.Context, a *asked) (runs.Run, error) {
 	// Stored now: that there is a run, and that this execution drives it. If we
 	// stop here the repeated plan finds itself named, and so does whoever looks
 	// for runs without a driver.
-	return p.save(ctx, runs.Begin(runs.Start{
-		ID: a.in.ID, Agent: a.in.Agent, Subject: a.in.Subject, Policy: a.in.Policy, ActiveLimit: a.in.ActiveLimit, Input: a.req.Input,
-		Execution: a.req.Execution.Name, Machine: machine, At: a.req.Execution.StartedAt,
-	}, p.NewID()))
+	return p.save(ctx, runs.Begin(a.in.Start(a.req.Input, a.req.Execution.Name, machine, a.req.Execution.StartedAt), p.NewID()))
 }

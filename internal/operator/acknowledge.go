@@ -30,14 +30,9 @@ func (s *Service) acknowledgement(ctx context.Context, seen *ledger.Key) build {
 		if !errors.Is(err, ledger.ErrNotAllowed) || r.Undo.N == 0 {
 			return move, err
 		}
-		n, err := s.standingUndo(ctx, r)
+		n, undo, err := s.standingUndo(ctx, r)
 		if err != nil {
 			return ledger.Move{}, err
-		}
-		n = max(n, 1)
-		undo, readErr := s.cfg.Store.Load(ctx, r.Key.Undo(n))
-		if readErr != nil {
-			return ledger.Move{}, problem(Unavailable, "the call's undo could not be read").because(readErr)
 		}
 		*seen = r.Key.Undo(n)
 		return r.AcknowledgeUndo(st, d, n, tookEffectAfterAll(undo))

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -26,7 +25,7 @@ type Compensation struct {
 // [NoCompensation], [ToolNotConfigured], [ToolUnreachable]: nothing was changed.
 func (s *Service) Compensate(ctx context.Context, id Identity, in Compensation) (Decided, error) {
 	ask := func(r ledger.Record, st ledger.Stamp, d ledger.Decision) (ledger.Move, error) {
-		n, err := s.standingUndo(ctx, r)
+		n, _, err := s.standingUndo(ctx, r)
 		if err != nil {
 			return ledger.Move{}, err
 		}
@@ -42,7 +41,10 @@ func (s *Service) Compensate(ctx context.Context, id Identity, in Compensation) 
 			return ask(r, st, d)
 		},
 		check: func(r ledger.Record, d ledger.Decision) *Problem {
-			return cmp.Or(s.undoable(r, d, in.KnowsUnknown), s.undoneAfterAll(ctx, r))
+			if p := s.undoable(r, d, in.KnowsUnknown); p != nil {
+				return p
+			}
+			return s.undoneAfterAll(ctx, r)
 		},
 		before: func(ctx context.Context, r ledger.Record, _ ledger.Decision) error { return s.compensates(ctx, r.Tool) },
 	}
@@ -86,29 +88,29 @@ func (s *Service) undoable(r ledger.Record, d ledger.Decision, knowsUnknown bool
 	return nil
 }
 
-// standingUndo returns the number of the latest undo of the call that took effect
-// although it was called failed, or may have; 0 if there is none. News that come
+// standingUndo returns the latest undo of the call that took effect although it was
+// called failed, or may have, with its number; 0 if there is none. News that come
 // between this read and the ask are for the tool to find: nothing proves both.
-func (s *Service) standingUndo(ctx context.Context, r ledger.Record) (int, error) {
+func (s *Service) standingUndo(ctx context.Context, r ledger.Record) (n int, undo ledger.Record, _ error) {
 	if r.Flags.Has(ledger.UndoOpen) || r.Effect() == ledger.Undone {
-		return 0, nil // it can't be asked for anyway
+		return 0, ledger.Record{}, nil // it can't be asked for anyway
 	}
-	for n := r.Undo.N; n > 0; n-- {
+	for n = r.Undo.N; n > 0; n-- {
 		undo, err := s.cfg.Store.Load(ctx, r.Key.Undo(n))
 		if err != nil {
-			return 0, problem(Unavailable, "the call's earlier undos could not be read").because(err)
+			return 0, ledger.Record{}, problem(Unavailable, "the call's earlier undos could not be read").because(err)
 		}
 		if undo.Effect() != ledger.NoEffect {
-			return n, nil
+			return n, undo, nil
 		}
 	}
-	return 0, nil
+	return 0, ledger.Record{}, nil
 }
 
 // undoneAfterAll says which earlier undo has to be acknowledged instead of asking
 // for another one.
 func (s *Service) undoneAfterAll(ctx context.Context, r ledger.Record) *Problem {
-	n, err := s.standingUndo(ctx, r)
+	n, _, err := s.standingUndo(ctx, r)
 	if err != nil {
 		p, _ := errors.AsType[*Problem](err)
 		return p

@@ -26,6 +26,15 @@ type Start struct {
 	ActiveLimit time.Duration
 }
 
+// Start returns what the execution of that name, the run's first driver, knows of
+// a run whose input is raw. machine is the ARN that the next generation is to run on.
+func (in Input) Start(raw json.RawMessage, execution, machine string, at time.Time) Start {
+	return Start{
+		ID: in.ID, Agent: in.Agent, Subject: in.Subject, Policy: in.Policy, ActiveLimit: in.ActiveLimit, Input: raw,
+		Execution: execution, Machine: machine, At: at,
+	}
+}
+
 // Begin returns the run that is put if there is none. An execution that nobody
 // announced puts it itself, and names itself.
 func Begin(s Start, writeID string) Run {

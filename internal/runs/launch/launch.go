@@ -72,10 +72,7 @@ func (l Launcher) Start(ctx context.Context, raw json.RawMessage) (Launched, err
 	if err != nil {
 		return Launched{}, err
 	}
-	run := runs.Begin(runs.Start{
-		ID: in.ID, Agent: in.Agent, Subject: in.Subject, Policy: in.Policy, ActiveLimit: in.ActiveLimit, Input: raw,
-		Execution: runs.ExecutionName(in.ID, 1), Machine: l.StateMachine, At: l.Now(),
-	}, l.NewID())
+	run := runs.Begin(in.Start(raw, runs.ExecutionName(in.ID, 1), l.StateMachine, l.Now()), l.NewID())
 	// Stored now: that there is a run, and the name of its driver, of which there is
 	// none yet. If we stop here it is listed, and Tend starts the driver.
 	stands, err := l.save(ctx, run)
@@ -193,10 +190,7 @@ func (l Launcher) Adopt(ctx context.Context, o Orphan) (adopted bool, _ error) {
 	}
 	// Stored now: that there is a run, and that its driver is one that has ended. If
 	// we stop before, nothing tells of the run but the execution's own end.
-	run, err := l.save(ctx, runs.Begin(runs.Start{
-		ID: in.ID, Agent: in.Agent, Subject: in.Subject, Policy: in.Policy, ActiveLimit: in.ActiveLimit, Input: o.Input,
-		Execution: o.Execution, Machine: l.StateMachine, At: o.StartedAt,
-	}, l.NewID()))
+	run, err := l.save(ctx, runs.Begin(in.Start(o.Input, o.Execution, l.StateMachine, o.StartedAt), l.NewID()))
 	if errors.Is(err, runs.ErrStale) {
 		return false, nil // somebody began it meanwhile
 	} else if err != nil {
